@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The bytes that cross the kernel boundary.
+ *
+ * Each BPF program fills a buffer with records, one behind the other; user space reads them after the slice. Every record begins
+ * with a struct sw_head, its size is a multiple of eight, and it is zeroed before it is filled. This file is the only description
+ * of these bytes: the BPF objects and the daemon both include it, both assert the sizes, and a test compares the structs in the
+ * objects' BTF with the ones the C compiler laid out.
+ *
+ * Unknown is not zero: a field that a kernel may not give has a bit in head.valid, and its value means nothing without it.
+ */
+#pragma once
+
+#ifdef __BPF__
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed int __s32;
+typedef signed long long __s64;
+#else
+#include <linux/types.h>
+#endif
+
+/* Names of kernfs nodes are at most NAME_MAX bytes; one more for the NUL that is not sent, rounded to eight. */
+#define SW_NAME_MAX 256
+#define SW_NODES_MAX 64
+#define SW_FSTYPE_MAX 32
+#define SW_DEVICE_MAX 64
+
+enum sw_type {
+        SW_TYPE_NONE = 0,
+        SW_TYPE_MEMCG = 1,    /* struct sw_memcg */
+        SW_TYPE_NODE = 2,     /* struct sw_node */
+        SW_TYPE_SHRINKER = 3, /* struct sw_shrinker */
+        SW_TYPE_WB = 4,       /* struct sw_wb */
+        SW_TYPE_LISTS = 5,    /* struct sw_lists */
+};
+
+struct sw_head {
+        __u16 type; /* enum sw_type */
+        __u16 size; /* bytes of the whole record, this head included; a multiple of 8 */
+        __u32 valid;
+};
+
+/* State of a memcg's css. Our own bits: the kernel's CSS_* values are read by CO-RE and translated. */
+enum {
+        SW_CSS_ONLINE = 1U << 0,
+        SW_CSS_DYING = 1U << 1,
+        SW_CSS_RELEASED = 1U << 2, /* seen inside one RCU section only */
+        SW_CSS_VISIBLE = 1U << 3,
+};
+
+/* head.valid of a struct sw_memcg */
+enum {
+        SW_MEMCG_REFS = 1U << 0,    /* refs: the counter is atomic and not in the middle of the switch */
+        SW_MEMCG_ID = 1U << 1,      /* memcg_id, id_refs */
+        SW_MEMCG_MEMORY = 1U << 2,  /* memory_pages */
+        SW_MEMCG_SWAP = 1U << 3,    /* swap_pages is swap alone (v2) */
+        SW_MEMCG_MEMSW = 1U << 4,   /* swap_pages is memory + swap (v1) */
+        SW_MEMCG_KMEM_ID = 1U << 5, /* kmemcg_id */
+        SW_MEMCG_NAME = 1U << 6,    /* the name could be read */
+        SW_MEMCG_CGROUP = 1U << 7,  /* cgroup_id, level */
+};
+
+/*
+ * One memory css. The walk sends it in pre-order: a parent before its children, children in ascending serial. All fields are of one
+ * RCU section. It is followed by "nodes" records of struct sw_node with the same serial, possibly in a later slice when the arrays
+ * are long; when fewer follow, the memcg was released in between and is to be dropped.
+ */
+struct sw_memcg {
+        struct sw_head head;
+        __u64 serial;        /* css->serial_nr, unique until reboot */
+        __u64 parent_serial; /* 0 for the root: serials begin at 1 */
+        __u64 cgroup_id;     /* kernfs node id; a dying and a live css of one cgroup share it */
+        __u64 refs;          /* references to the css, once it counts atomically */
+        __u64 memory_pages;  /* charged pages, children included */
+        __u64 swap_pages;
+        __s32 memcg_id;  /* the private id that swap entries carry */
+        __u32 id_refs;   /* references to that id: swap entries, plus one while the memcg is online */
+        __s32 kmemcg_id; /* the index in the list_lrus' arrays */
+        __u32 level;     /* of the cgroup, 0 for the root */
+        __u32 state;     /* SW_CSS_* */
+        __u16 nodes;     /* records of struct sw_node that follow */
+        __u16 name_len;  /* bytes of the name, no NUL; the name is right behind this struct, padded with zeros to eight */
+};
+
+/* head.valid of a struct sw_node */
+enum {
+        SW_NODE_INFO = 1U << 0,    /* there is a shrinker_info: ids, array_bytes; missing only while a memcg is being made */
+        SW_NODE_UNITS = 1U << 1,   /* slots, units: a kernel that has units */
+        SW_NODE_BITS = 1U << 2,    /* bits: was asked for */
+        SW_NODE_VMALLOC = 1U << 3, /* the array lies in vmalloc space, so it takes whole pages, not a slab object */
+};
+
+struct sw_node {
+        struct sw_head head;
+        __u64 serial;
+        __u32 node;
+        __u32 ids;         /* map_nr_max: shrinker ids that the array has room for */
+        __u32 slots;       /* entries of the pointer array */
+        __u32 units;       /* entries that hold a unit */
+        __u32 bits;        /* bits set in the maps of the units: (memcg, node, shrinker) triples with something to scan */
+        __u32 array_bytes; /* sizeof shrinker_info with all its array; on flat kernels with counters and map */
+};
+
+/* head.valid of a struct sw_shrinker */
+enum {
+        SW_SHRINKER_SB = 1U << 0, /* a superblock's: fstype, dev */
+};
+
+/* One registered shrinker with an id above 0. */
+struct sw_shrinker {
+        struct sw_head head;
+        __u32 id;
+        __u32 dev; /* s_dev in the kernel's encoding: major << 20 | minor */
+        char fstype[SW_FSTYPE_MAX];
+};
+
+/* head.valid of a struct sw_wb */
+enum {
+        SW_WB_REFS = 1U << 0,   /* refs */
+        SW_WB_INODES = 1U << 1, /* inodes, pages are complete; without it they are lower bounds */
+};
+
+/* state of a struct sw_wb */
+enum {
+        SW_WB_DYING = 1U << 0, /* its memcg or blkcg went offline */
+        SW_WB_DIRTY = 1U << 1, /* it has dirty inodes (b_dirty, b_io, b_more_io, b_dirty_time) */
+};
+
+/* One cgroup writeback structure (bdi_writeback of a memcg below the root). It holds one reference to the memcg's css. */
+struct sw_wb {
+        struct sw_head head;
+        __u64 serial;  /* of the memcg it belongs to */
+        __u64 refs;    /* references to the wb itself */
+        __u64 inodes;  /* attached to it */
+        __u64 pages;   /* of page cache in these inodes */
+        __u32 state;   /* SW_WB_DYING ... */
+        __u32 pad;
+        char device[SW_DEVICE_MAX]; /* the bdi's name: "major:minor", or what the file system chose */
+};
+
+/* The lists that one list_lru holds for up to 64 memcgs. */
+struct sw_lists {
+        struct sw_head head;
+        __s32 shrinker_id;
+        __u32 base; /* kmemcg_id of bit 0 of the mask */
+        __u64 mask; /* bit n: a list for kmemcg_id base + n is there */
+};
+
+_Static_assert(sizeof(struct sw_head) == 8, "record layout");
+_Static_assert(sizeof(struct sw_memcg) == 80, "record layout");
+_Static_assert(sizeof(struct sw_node) == 40, "record layout");
+_Static_assert(sizeof(struct sw_shrinker) == 48, "record layout");
+_Static_assert(sizeof(struct sw_wb) == 48 + SW_DEVICE_MAX, "record layout");
+_Static_assert(sizeof(struct sw_lists) == 24, "record layout");

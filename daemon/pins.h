@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Pins: why a dying memcg is still here. Pure: evidence in, causes out that add up to the references.
+ *
+ * Cheap evidence comes with every census: cgroup writeback structures (struct sw_wb), the references of the swap id, the children.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "census.h"
+
+typedef enum PinCause {
+        PIN_WRITEBACK,
+        PIN_SWAP,
+        PIN_CHILD,
+        PIN_UNEXPLAINED,
+        _PIN_CAUSE_MAX,
+} PinCause;
+
+const char *pin_cause_to_string(PinCause cause); /* "writeback", "swap", "child", "unexplained" */
+
+typedef struct Pin {
+        PinCause cause;
+        bool exact;          /* refs is the exact number of references of this cause */
+        bool has_bytes;
+        bool at_least;       /* bytes is a lower bound */
+        uint64_t refs;
+        uint64_t bytes;      /* writeback: page cache of the inodes attached; swap: entries × page size */
+        uint64_t inodes;     /* writeback */
+        uint64_t entries;    /* swap */
+        char device[SW_DEVICE_MAX]; /* writeback, raw bytes as the kernel has them, NUL-terminated; else "" */
+} Pin;
+
+typedef struct Pins Pins;
+
+/* Collects evidence beside a sealed census; borrows it. writeback_known: the pass over the rings was complete. page_bytes: of the kernel. */
+int pins_new(Pins **ret, const Census *census, uint32_t page_bytes);
+Pins *pins_free(Pins *p);
+/* Takes a SW_TYPE_WB record; others are ignored. 0, -EBADMSG, -ENOMEM. */
+int pins_add(Pins *p, const struct sw_head *record);
+/* Sorts the evidence. writeback_known: the pass that found the SW_TYPE_WB records was complete. */
+int pins_seal(Pins *p, bool writeback_known);
+
+/*
+ * The pins of one dying memcg, ordered by cause, several of one cause possible (one per device). Live and creating ones have none
+ * collected: returns false and *ret_n is 0. True with *ret_n 0: looked and found none. A last pin PIN_UNEXPLAINED carries what is left
+ * of the references, when they are known and something is left.
+ */
+bool pins_get(const Pins *p, uint32_t memcg, const Pin **ret, size_t *ret_n);
+/* References that named pins account for, capped at refs; false when not collected. */
+bool pins_explained(const Pins *p, uint32_t memcg, uint64_t *ret);
+bool pins_writeback_known(const Pins *p);
