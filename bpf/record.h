@@ -102,6 +102,8 @@ struct sw_node {
         __u32 units;       /* entries that hold a unit */
         __u32 bits;        /* bits set in the maps of the units: (memcg, node, shrinker) triples with something to scan */
         __u32 array_bytes; /* sizeof shrinker_info with all its array; on flat kernels with counters and map */
+        __u32 units_used;  /* units with at least one bit set; valid with SW_NODE_BITS */
+        __u32 pad;
 };
 
 /* head.valid of a struct sw_shrinker */
@@ -151,7 +153,7 @@ struct sw_lists {
 
 _Static_assert(sizeof(struct sw_head) == 8, "record layout");
 _Static_assert(sizeof(struct sw_memcg) == 80, "record layout");
-_Static_assert(sizeof(struct sw_node) == 40, "record layout");
+_Static_assert(sizeof(struct sw_node) == 48, "record layout");
 _Static_assert(sizeof(struct sw_shrinker) == 48, "record layout");
 _Static_assert(sizeof(struct sw_wb) == 48 + SW_DEVICE_MAX, "record layout");
 _Static_assert(sizeof(struct sw_lists) == 24, "record layout");

@@ -32,6 +32,7 @@ typedef struct CensusNode {
         uint32_t slots;
         uint32_t units;
         uint32_t bits;
+        uint32_t units_used;  /* units with a bit set */
         uint64_t array_bytes; /* alloc bytes */
 } CensusNode;
 
@@ -58,7 +59,7 @@ typedef struct CensusMemcg {
         uint16_t n_nodes;
         uint32_t first_node; /* index in nodes[] */
 
-        uint64_t slots, units, bits;  /* sums over the nodes; 0 on flat kernels */
+        uint64_t slots, units, bits, units_used; /* sums over the nodes; 0 on flat kernels */
         uint64_t unit_bytes;          /* alloc bytes */
         uint64_t array_bytes;         /* alloc bytes */
         uint64_t subtree_units;       /* itself and all its descendants, the dying ones included */
@@ -72,7 +73,7 @@ typedef struct CensusTotals {
         uint64_t memcgs, live, dying, creating;
         uint64_t slots, slots_live, slots_dying;
         uint64_t units, units_live, units_dying; /* the rest: creating */
-        uint64_t bits;
+        uint64_t bits, units_used; /* where the maps were read (SW_NODE_BITS) */
         uint64_t unit_bytes, array_bytes;                   /* alloc bytes */
         uint64_t overhead_live_bytes, overhead_dying_bytes; /* unit + array bytes */
         uint64_t highest_serial;
