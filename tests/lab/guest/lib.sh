@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# Helpers of lab scenarios, sourced by guest/init before the scenario. Shell: busybox ash.
+# Nothing here exits on failure; what can fail returns non-zero and says why.
+
+. /lab/config
+
+case $LAB_HIERARCHY in
+v2)     LAB_MEMORY=/sys/fs/cgroup LAB_UNIFIED=/sys/fs/cgroup ;;
+v1)     LAB_MEMORY=/sys/fs/cgroup/memory LAB_UNIFIED= ;;
+hybrid) LAB_MEMORY=/sys/fs/cgroup/memory LAB_UNIFIED=/sys/fs/cgroup/unified ;;
+esac
+# LAB_MEMORY   root of the hierarchy with the memory controller
+# LAB_UNIFIED  root of the v2 hierarchy, empty if there is none
+# LAB_KERNEL   6.1, 6.12, 7.3;  LAB_NODES, LAB_POSSIBLE  online and possible NUMA nodes as ordered
+
+# Debian's busybox takes its own applets before anything in PATH. A program carried in full wins all the same.
+for lab_path in /usr/local/bin/*; do
+    lab_name=${lab_path##*/}
+    case $lab_name in
+    *[!a-zA-Z0-9_]*) continue ;;
+    esac
+    eval "$lab_name() { $lab_path \"\$@\"; }"
+done
+
+#
+# Checks. Figures belong into the text: a log is read long after its machine is gone.
+#
+
+lab_count=0
+
+ok()    { lab_count=$((lab_count + 1)); echo "ok $lab_count - $*"; }
+notok() { lab_count=$((lab_count + 1)); echo "not ok $lab_count - $*"; return 1; }
+note()  { echo "# $*"; }
+bail()  { echo "Bail out! $*"; exit 1; }
+
+# skip TEXT REASON: one check that cannot be made here
+skip()  { lab_count=$((lab_count + 1)); echo "ok $lab_count - $1 # SKIP $2"; }
+
+# skip_all REASON: nothing of this scenario can be done here
+skip_all() { skip "all checks" "$1"; exit 0; }
+
+# check TEXT COMMAND...: passes if the command does; its output is shown if not
+check() {
+    lab_text=$1
+    shift
+    if "$@" >/run/lab-check.out 2>&1; then
+        ok "$lab_text"
+    else
+        notok "$lab_text (exit status $?: $*)"
+        sed 's/^/#   /' /run/lab-check.out
+        return 1
+    fi
+}
+
+# check_eq TEXT GOT WANTED
+check_eq() {
+    if [ "$2" = "$3" ]; then ok "$1: $2"; else notok "$1: $2, wanted $3"; fi
+}
+
+# check_range TEXT GOT LEAST MOST: integers, both ends included
+check_range() {
+    if [ "$2" -ge "$3" ] && [ "$2" -le "$4" ]; then ok "$1: $2 (of $3 to $4)"; else notok "$1: $2, wanted $3 to $4"; fi
+}
+
+# wait_for SECONDS COMMAND...: 0 as soon as the command succeeds, 1 after the time
+wait_for() {
+    lab_until=$(($(date +%s) + $1))
+    shift
+    while ! "$@"; do
+        [ "$(date +%s)" -lt $lab_until ] || return 1
+        sleep 0.1
+    done
+}
+
+# wait_eq SECONDS WANTED COMMAND...: wait until the command prints WANTED; prints the last it printed
+wait_eq() {
+    lab_until=$(($(date +%s) + $1)) lab_wanted=$2
+    shift 2
+    while lab_got=$("$@"); [ "$lab_got" != "$lab_wanted" ] && [ "$(date +%s)" -lt $lab_until ]; do
+        sleep 0.1
+    done
+    echo "$lab_got"
+}
+
+# have PROGRAM: carried, or a command of busybox
+have() { type "$1" >/dev/null 2>&1; }
+
+# give NAME <FILE: hand a file to the host, which puts it beside the guest's logs (and keeps it with --keep)
+give() {
+    echo "lab-file $1"
+    gzip -c | base64 | sed 's/^/lab-data /'
+    echo "lab-done $1"
+}
+
+#
+# What the kernel says
+#
+
+# The size of a list like 0-3,8
+list_count() {
+    echo "$1" | tr ',' '\n' | awk -F- 'NF { n += (NF == 2 ? $2 - $1 : 0) + 1 } END { print n + 0 }'
+}
+
+nodes() { list_count "$(cat "/sys/devices/system/node/$1")"; }  # possible, online, has_memory, ...
+
+# Active objects over all caches whose objects take SIZE bytes in a slab. Slabs that are a CPU's own count as full:
+# call slab_flush before, and compare gains, not totals.
+slab_objects() { awk -v size="$1" 'NR > 2 && $4 == size { n += $2 } END { print n + 0 }' /proc/slabinfo; }
+
+slab_flush() {
+    for lab_cache in /sys/kernel/slab/*; do
+        [ -L "$lab_cache" ] || [ "$(cat "$lab_cache/slab_size")" != "$1" ] || echo 1 >"$lab_cache/shrink"
+    done
+}
+
+# cgroup_stat KEY [CGROUP]: a value of cgroup.stat, of the v2 root unless told
+cgroup_stat() { awk -v key="$1" '$1 == key { print $2 }' "${2:-$LAB_UNIFIED}/cgroup.stat"; }
+
+dying() { cgroup_stat nr_dying_descendants "$@"; }
+
+#
+# Cgroups. Paths are full ones: $LAB_MEMORY/a/b
+#
+
+# cgroup_make CGROUP...: with its parents; on v2 memory and io are switched on down to it
+cgroup_make() {
+    for lab_cgroup; do
+        mkdir -p "$lab_cgroup" || return 1
+        [ "$LAB_MEMORY" = "$LAB_UNIFIED" ] || continue
+        lab_at=$LAB_MEMORY
+        lab_rest=${lab_cgroup#"$LAB_MEMORY"/}/
+        while [ -n "$lab_rest" ]; do
+            grep -qw memory "$lab_at/cgroup.subtree_control" && grep -qw io "$lab_at/cgroup.subtree_control" ||
+                echo "+memory +io" >"$lab_at/cgroup.subtree_control" || return 1
+            lab_at=$lab_at/${lab_rest%%/*}
+            lab_rest=${lab_rest#*/}
+        done
+    done
+}
+
+# cgroup_run CGROUP COMMAND...: in a process of its own that lives and dies in the cgroup
+cgroup_run() {
+    lab_cgroup=$1
+    shift
+    # The file is opened before the move: what opening it allocates is not to be charged to the cgroup.
+    sh -c 'exec 9>"$0" && echo 0 >&9 && exec 9>&- && exec "$@"' "$lab_cgroup/cgroup.procs" "$@"
+}
+
+# cgroup_limit_swap CGROUP: push what the cgroup holds out to swap as far as the kernel will
+cgroup_push_out() {
+    for lab_try in 1 2 3 4 5; do
+        if [ -e "$1/memory.reclaim" ]; then
+            echo 1G >"$1/memory.reclaim"  # EAGAIN: as much as there was
+        else
+            echo 0 >"$1/memory.force_empty"
+        fi 2>/dev/null
+    done
+    true
+}
+
+#
+# File systems and swap
+#
+
+# tmpfs_make DIRECTORY [OPTIONS]
+tmpfs_make() { mkdir -p "$1" && mount -t tmpfs -o "${2:-size=64m}" tmpfs "$1"; }
+
+# mounts_make COUNT DIRECTORY: that many tmpfs superblocks, each registering shrinkers
+mounts_make() {
+    lab_mount=0
+    while [ $lab_mount -lt "$1" ]; do
+        mkdir -p "$2/$lab_mount" && mount -t tmpfs -o size=64k tmpfs "$2/$lab_mount" || return 1
+        lab_mount=$((lab_mount + 1))
+    done
+}
+
+# loop_ext4 DIRECTORY [MEGABYTES]: ext4 on a loop device on a file in /run
+loop_ext4() {
+    lab_image=/run/$(echo "$1" | tr / _).img
+    modprobe loop && truncate -s "${2:-16}M" "$lab_image" && mkfs.ext4 -q -F "$lab_image" && mkdir -p "$1" &&
+        mount -t ext4 -o loop "$lab_image" "$1"
+}
+
+# loop_device DIRECTORY: MAJOR:MINOR of the file system mounted there
+loop_device() { awk -v at="$1" '$5 == at { print $3 }' /proc/self/mountinfo; }
+
+# zram_swap [MEGABYTES]
+zram_swap() {
+    modprobe zram && echo "${1:-64}M" >/sys/block/zram0/disksize && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
+}
+
+# Dirty data stays dirty until somebody asks for it to be written. (Freezing the file system does not do: it writes
+# everything first.)
+writeback_hold() {
+    echo 0 >/proc/sys/vm/dirty_writeback_centisecs
+    echo 1000000 >/proc/sys/vm/dirty_expire_centisecs
+    echo 90 >/proc/sys/vm/dirty_ratio
+    echo 80 >/proc/sys/vm/dirty_background_ratio
+}
+
+#
+# Dying memory cgroups. Each pin_* makes CGROUP, lets something refer to it, removes the directory, and names what to
+# undo. The cgroup is gone only some time after the unpin_*: free work is queued behind RCU; use wait_eq.
+#
+
+# pin_writeback CGROUP MOUNT: a dirty inode of a file system with cgroup writeback (ext4), first written from the
+# cgroup. Its bdi_writeback holds the css. Needs memory and io on v2, and writeback_hold before.
+pin_writeback() {
+    cgroup_make "$1" &&
+        cgroup_run "$1" dd if=/dev/zero of="$2/${1##*/}" bs=4096 count=5 2>/dev/null &&
+        rmdir "$1"
+}
+
+unpin_writeback() { rm "$2/${1##*/}"; }  # evicting the inode lets go of its bdi_writeback
+
+# pin_swap CGROUP MOUNT [PAGES]: swapped-out pages of a tmpfs file. All entries together hold one reference.
+pin_swap() {
+    cgroup_make "$1" &&
+        cgroup_run "$1" dd if=/dev/zero of="$2/${1##*/}" bs=4096 count="${3:-256}" 2>/dev/null &&
+        cgroup_push_out "$1" &&
+        rmdir "$1"
+}
+
+unpin_swap() { rm "$2/${1##*/}"; }
+
+# pin_socket CGROUP PORT: a listening TCP socket of a process that has since moved to the root. On v1 only with
+# kmem.tcp accounting.
+pin_socket() {
+    cgroup_make "$1" || return 1
+    cgroup_run "$1" nc -l -p "$2" -s 127.0.0.1 &
+    lab_pid=$!
+    lab_hex=$(printf ':%04X 00000000:0000 0A' "$2")
+    wait_for 10 grep -q "$lab_hex" /proc/net/tcp && echo $lab_pid >"$LAB_MEMORY/cgroup.procs" || return 1
+    echo $lab_pid >"/run/lab-socket-${1##*/}"
+    rmdir "$1"
+}
+
+unpin_socket() { kill "$(cat "/run/lab-socket-${1##*/}")"; }

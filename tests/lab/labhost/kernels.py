@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The kernels of the lab: Debian's stock cloud images, kept in a cache.
+
+    CACHE/apt/                    lists and state of our own apt
+    CACHE/debs/*.deb              packages as downloaded, hashes checked
+    CACHE/kernels/SERIES/ENTRY/   what a guest needs of them: vmlinuz, config, modules/*.ko, info.json
+    CACHE/lock                    flock: exclusive while fetching or pruning, shared while a guest is being prepared
+
+ENTRY is NAME_VERSION-rHASH: package name, package version, and a hash of the recipe below, so a change of either makes
+a new entry and none is ever modified. Entries are built beside their place and renamed into it; a directory that
+exists is complete.
+
+Which entry is used: `fetch` asks the mirrors and takes the newest version of the series. Everything else takes the
+newest complete entry that the cache has, without touching the network, and fetches only when there is none. When
+`fetch` reaches no mirror but the cache has an entry, it says so and goes on with that one.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import json
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import LabError, debian
+
+
+@dataclass(frozen=True)
+class Series:
+    suites: tuple    # (archive, suite) pairs that carry it
+    pattern: str     # the package that holds the kernel image; its one group is the release
+    packages: tuple  # all packages to take files from, same version, {} being the release
+
+
+# The release is a part of the package's name and the name of its directory in lib/modules.
+SERIES = {
+    "6.1": Series(
+        (("main", "bookworm"), ("security", "bookworm-security")),
+        r"linux-image-(6\.1\.[0-9]+-[0-9]+-cloud-amd64)", ("linux-image-{}",)),
+    "6.12": Series(
+        (("security", "bookworm-security"),),
+        r"linux-image-(6\.12\.[0-9]+\+deb12-cloud-amd64)", ("linux-image-{}",)),
+    # From 7.0 on the image package is empty: binary has vmlinuz, base has config and modules.builtin.
+    "7.3": Series(
+        (("main", "trixie-backports"),),
+        r"linux-binary-(7\.3\.[0-9]+\+deb13-cloud-amd64)",
+        ("linux-binary-{}", "linux-base-{}", "linux-modules-{}")),
+}
+
+# Modules that scenarios may need, those they depend on come along. A name that a kernel has built in, or has not at
+# all, is fine: info.json says which.
+MODULES = (
+    "loop", "brd", "zram", "ext4", "xfs", "overlay", "squashfs", "fuse",     # block devices and file systems
+    "lzo", "lzo-rle", "lz4", "zstd", "crc32c_generic", "libcrc32c",           # what zram and they ask crypto for
+    "virtio_pci", "virtio_blk",                                              # --drive by hand, while debugging
+    "dummy", "veth", "inet_diag", "tcp_diag", "udp_diag", "unix_diag", "netlink_diag", "af_packet_diag",
+)
+FORMAT = 2  # of an entry; a new number makes new entries of the same packages
+
+
+def recipe_hash():
+    return hashlib.sha256(json.dumps([FORMAT, MODULES]).encode()).hexdigest()[:8]
+
+
+def cache_directory():
+    """$SHRINKWATCH_CACHE, or shrinkwatch in the user's cache directory; HOME may be unset (CI, minimal containers)."""
+    if os.environ.get("SHRINKWATCH_CACHE"):
+        path = Path(os.environ["SHRINKWATCH_CACHE"])
+    elif os.environ.get("XDG_CACHE_HOME"):
+        path = Path(os.environ["XDG_CACHE_HOME"]) / "shrinkwatch"
+    else:
+        path = Path(os.environ.get("HOME") or "/root") / ".cache/shrinkwatch"
+    path.mkdir(parents=True, exist_ok=True)
+    return path.resolve()
+
+
+@contextlib.contextmanager
+def locked(exclusive):
+    with open(cache_directory() / "lock", "a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        yield
+
+
+class Kernel:
+    """One entry of the cache."""
+
+    def __init__(self, series, directory):
+        self.series = series
+        self.directory = Path(directory)
+        self.info = json.loads((self.directory / "info.json").read_text(encoding="utf-8"))
+        self.release = self.info["release"]
+        self.package = (self.info["name"], self.info["version"])
+        self.vmlinuz = self.directory / "vmlinuz"
+
+    def __str__(self):
+        return f"{self.series}: {self.package[0]} {self.package[1]}"
+
+
+def cached(series):
+    """Complete entries of this series and this recipe, oldest version first."""
+    parent = cache_directory() / "kernels" / series
+    entries = [Kernel(series, p.parent) for p in parent.glob(f"*-r{recipe_hash()}/info.json")]
+    return sorted(entries, key=functools.cmp_to_key(lambda a, b: debian.compare_packages(a.package, b.package)))
+
+
+def get(series, say=lambda text: None):
+    """The newest cached kernel of a series, fetched first if the cache has none."""
+    found = cached(series)
+    return found[-1] if found else fetch([series], say)[series]
+
+
+def fetch(names, say=lambda text: None, prune=False):
+    """The newest kernels that the mirrors have → {series: Kernel}. LabError if one can be had from nowhere."""
+    with locked(exclusive=True):
+        apt = debian.Apt(cache_directory() / "apt", sorted({s for name in names for s in SERIES[name].suites}))
+        unreachable = None
+        try:
+            apt.update()
+        except LabError as e:
+            unreachable = e
+            say(f"# cannot refresh the package lists, going on with what is here: {str(e).splitlines()[-1]}")
+        found = {}
+        for name in names:
+            try:
+                if unreachable and cached(name):
+                    found[name] = cached(name)[-1]
+                else:  # the lists of an earlier update may name a package that is here already
+                    found[name] = _newest(apt, name, say)
+            except LabError as e:
+                raise unreachable or e
+            if prune:
+                _prune(found[name], say)
+        return found
+
+
+def _newest(apt, series, say):
+    name, version = apt.newest(SERIES[series].pattern)
+    entry = cache_directory() / "kernels" / series / f"{name}_{version}-r{recipe_hash()}"
+    if not entry.exists():
+        say(f"# {series}: fetching {name} {version}")
+        _build(apt, series, name, version, entry)
+    return Kernel(series, entry)
+
+
+def _prune(kernel, say):
+    """Remove every other entry of the series, and packages that no entry was made from."""
+    for entry in kernel.directory.parent.iterdir():
+        if entry != kernel.directory:
+            say(f"# {kernel.series}: removing {entry.name}")
+            shutil.rmtree(entry)
+    used = {deb for p in (cache_directory() / "kernels").glob("*/*/info.json")
+            for deb in json.loads(p.read_text(encoding="utf-8"))["debs"]}
+    for deb in (cache_directory() / "debs").glob("*.deb"):
+        if deb.name not in used:
+            deb.unlink()
+
+
+def _build(apt, series, name, version, entry):
+    """Make one entry. Nothing appears at its place until it is whole."""
+    release = re.fullmatch(SERIES[series].pattern, name)[1]
+    debs_directory = cache_directory() / "debs"
+    debs_directory.mkdir(exist_ok=True)
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in entry.parent.glob(".building-*"):  # of a fetch that was killed; we hold the lock
+        shutil.rmtree(leftover)
+    with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".building-") as temporary:
+        target = Path(temporary) / "entry"
+        (target / "modules").mkdir(parents=True)
+        tree = Tree(release)
+        debs = []
+        for template in SERIES[series].packages:
+            package = template.format(release)
+            deb = debian.deb_path(debs_directory, package, version)
+            if not deb.exists():
+                apt.download(package, version, debs_directory)
+            tree.read_deb(deb)
+            debs.append(deb.name)
+        for wanted in ("vmlinuz", "config"):
+            if wanted not in tree.files:
+                raise LabError(f"{name} {version}: no {wanted} in {', '.join(debs)}")
+            (target / wanted).write_bytes(tree.files[wanted])
+        modules = tree.resolve(MODULES)
+        for module, data in modules.items():
+            (target / "modules" / f"{module}.ko").write_bytes(data.pop("image"))
+        (target / "info.json").write_text(json.dumps({
+            "name": name, "version": version, "release": release, "debs": debs, "modules": modules,
+            "builtin": sorted(tree.builtin & {normal(m) for m in MODULES}),
+            "absent": sorted({normal(m) for m in MODULES} - tree.builtin - set(modules)),
+        }, indent=1), encoding="utf-8")
+        target.rename(entry)
+
+
+def normal(module):
+    """The kernel takes - and _ in module names for the same."""
+    return module.replace("-", "_")
+
+
+class Tree:
+    """Kernel packages in memory. Read as a stream: files are needed by name and none is worth unpacking twice."""
+
+    def __init__(self, release):
+        self.release = release
+        self.files = {}     # "vmlinuz", "config" → bytes
+        self.packed = {}    # module → (file name, bytes as packed)
+        self.builtin = set()
+
+    def read_deb(self, deb):
+        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as child:
+            with tarfile.open(fileobj=child.stdout, mode="r|") as archive:
+                for member in archive:
+                    if member.isfile():
+                        self._take(member.name, lambda m=member: archive.extractfile(m).read())
+        if child.returncode != 0:
+            raise LabError(f"{deb}: dpkg-deb failed; remove the file and fetch again")
+
+    def _take(self, path, read):
+        base = os.path.basename(path)
+        for name in ("vmlinuz", "config"):
+            # /boot/vmlinuz-RELEASE, or /usr/lib/modules/RELEASE/vmlinuz in packages that leave /boot to kernel-install
+            if base in (name, f"{name}-{self.release}") and ("/boot/" in path or "/modules/" in path):
+                self.files[name] = read()
+        if base == "modules.builtin":
+            self.builtin = {normal(os.path.basename(line)[:-len(".ko")]) for line in read().decode().split()}
+        match = re.fullmatch(r"(.+)\.ko(\.xz|\.zst)?", base)
+        if match and "/modules/" in path:
+            self.packed[normal(match[1])] = (base, read())
+
+    def _image(self, module):
+        name, data = self.packed[module]
+        if name.endswith(".xz"):
+            return lzma.decompress(data)
+        if name.endswith(".zst"):
+            return subprocess.run(["zstd", "-dc"], input=data, stdout=subprocess.PIPE, check=True).stdout
+        return data
+
+    def resolve(self, wanted):
+        """{module: {image, deps, aliases}} of the wanted ones and all they need; deps in the order they must be loaded.
+
+        The packages carry no modules.dep (depmod runs on installation), so it comes from the .modinfo of each
+        module. Soft dependencies count as dependencies: they are few and would be asked for at once anyway.
+        """
+        result = {}
+
+        def visit(module):
+            if module in result or module not in self.packed:
+                return
+            image = self._image(module)
+            info = modinfo(image)
+            needs = [normal(n) for line in info.get("depends", ()) for n in line.split(",") if n]
+            for line in info.get("softdep", ()):
+                if line.startswith("pre:"):
+                    needs += [normal(n) for n in line[len("pre:"):].split("post:")[0].split()]
+            result[module] = {"image": image, "deps": [], "aliases": info.get("alias", [])}
+            for need in needs:
+                visit(need)
+                if need in result:
+                    for dep in (*result[need]["deps"], need):
+                        if dep != module and dep not in result[module]["deps"]:
+                            result[module]["deps"].append(dep)
+
+        for module in wanted:
+            visit(normal(module))
+        return result
+
+
+def modinfo(image):
+    """The NUL-separated KEY=VALUE strings of a module's .modinfo section → {key: [values]}.
+
+    Found by their keys rather than through the section table: each key is at the start of a string, and no other
+    section has strings like these.
+    """
+    info = {}
+    for key in ("depends", "softdep", "alias"):
+        values = re.findall(rb"\0" + key.encode() + rb"=([\x20-\x7e]*)(?=\0)", b"\0" + image)
+        info[key] = list(dict.fromkeys(v.decode() for v in values))
+    return info

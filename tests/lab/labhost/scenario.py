@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Scenarios: shell files that say in "# lab:" comments what machine they want.
+
+    # lab: nodes=4 possible=6 append="cgroup_disable=memory"
+
+Several such lines add up. The keys are the table below; the options of tests/lab/run of the same names win.
+"""
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import LabError
+
+DIRECTORY = Path(__file__).resolve().parent.parent / "scenarios"
+HIERARCHIES = ("v2", "v1", "hybrid")
+
+
+@dataclass
+class Scenario:
+    name: str
+    path: Path
+    title: str
+    kernels: tuple = ()      # none: all
+    hierarchy: str = "v2"
+    nodes: int = 4           # online NUMA nodes
+    possible: int = 0        # possible ones; as many as online unless more
+    cpus: int = 2
+    memory: int = 1024       # MiB, over all nodes
+    timeout: int = 180       # seconds
+    append: str = ""         # to the kernel's command line
+    programs: tuple = ()     # by name, needed
+    optional: tuple = ()     # by name, carried if there
+    allow: tuple = field(default=())  # regular expressions: kernel messages that this scenario provokes
+
+
+def words(text):
+    return tuple(text.replace(",", " ").split())
+
+
+def hierarchy(text):
+    if text not in HIERARCHIES:
+        raise ValueError(f"not one of {', '.join(HIERARCHIES)}")
+    return text
+
+
+# key → how its value is read
+KEYS = {
+    "kernels": words, "hierarchy": hierarchy, "nodes": int, "possible": int, "cpus": int, "memory": int,
+    "timeout": int, "append": str, "programs": words, "optional": words, "allow": lambda text: (text,),
+}
+ADDING = ("programs", "optional", "allow")  # these gather over several mentions
+
+
+def load(name):
+    path = DIRECTORY / f"{name}.sh"
+    if not path.is_file():
+        raise LabError(f"no scenario {name} (tests/lab/run --list names them)")
+    comments = [line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    text = [line for line in comments if line and not line.startswith(("SPDX-", "lab:"))]
+    scenario = Scenario(name, path, text[0] if text else "")
+    for line in comments:
+        if not line.startswith("lab:"):
+            continue
+        for word in shlex.split(line[len("lab:"):]):
+            key, equals, value = word.partition("=")
+            if key not in KEYS or not equals:
+                raise LabError(f"{path}: '{word}' is no KEY=VALUE with a key of {', '.join(KEYS)}")
+            try:
+                value = KEYS[key](value)
+                if key == "allow":
+                    re.compile(value[0])
+            except (ValueError, re.error) as e:
+                raise LabError(f"{path}: {key}: {e}") from e
+            setattr(scenario, key, getattr(scenario, key) + value if key in ADDING else value)
+    return scenario
+
+
+def names():
+    return sorted(p.stem for p in DIRECTORY.glob("*.sh"))
