@@ -13,13 +13,18 @@
 #include <stdint.h>
 
 #include "bpf/record.h"
+#include "util.h"
 
 #define CENSUS_NONE UINT32_MAX
 
+/* Stands for a name that could not be read; SW_MEMCG_NAME is clear in valid then. */
+#define CENSUS_NAME_UNKNOWN "(unknown)"
+
+/* The numbers are what sw_digest() mixes, in the kernel too. */
 typedef enum CensusState {
-        CENSUS_LIVE,
-        CENSUS_DYING,
-        CENSUS_CREATING,
+        CENSUS_LIVE = 0,
+        CENSUS_DYING = 1,
+        CENSUS_CREATING = 2,
 } CensusState;
 
 const char *census_state_to_string(CensusState state); /* "live", "dying", "creating" */
@@ -46,15 +51,15 @@ typedef struct CensusMemcg {
         int32_t memcg_id;
         uint32_t id_refs;
         int32_t kmemcg_id;
-        uint32_t level;
-        uint32_t valid; /* SW_MEMCG_* */
+        uint32_t level; /* without SW_MEMCG_CGROUP: the parent's plus one */
+        uint32_t valid; /* SW_MEMCG_*; a field whose bit is clear is 0 here and means nothing */
         CensusState state;
-        bool offline;
+        bool offline; /* dying, and not online any more */
 
         uint32_t parent;       /* index, CENSUS_NONE for the root */
-        uint32_t nearest_live; /* index of the nearest ancestor that is live; itself when live */
+        uint32_t nearest_live; /* index of the nearest ancestor that is live; itself when live; the root stands for itself */
         uint32_t n_children;   /* child csses in this census, each of which holds a reference */
-        uint32_t name;         /* offset in names, NUL-terminated there; may hold any byte but NUL and '/' */
+        uint32_t name;         /* offset in names, NUL-terminated there; any byte but NUL and '/'; see CENSUS_NAME_UNKNOWN */
         uint16_t name_len;
         uint16_t n_nodes;
         uint32_t first_node; /* index in nodes[] */
@@ -84,20 +89,23 @@ typedef struct CensusTotals {
 } CensusTotals;
 
 typedef enum CensusAllocation {
-        CENSUS_ALLOCATION_UNKNOWN, /* nothing but the root, or nothing with slots */
-        CENSUS_ALLOCATION_EAGER,
+        CENSUS_ALLOCATION_UNKNOWN, /* nothing live or dying but the root, or nothing with slots (flat kernels: with an array) */
+        CENSUS_ALLOCATION_EAGER,   /* flat kernels cannot do otherwise: counters and map of all ids are in the array */
         CENSUS_ALLOCATION_ON_DEMAND, /* some live or dying memcg has an empty slot */
 } CensusAllocation;
 
 const char *census_allocation_to_string(CensusAllocation allocation);
 
-/* Struct bytes → alloc bytes. vmalloc: the object lies in vmalloc space. */
+/*
+ * Struct bytes → alloc bytes. vmalloc: the object lies in vmalloc space. Called by census_seal() and later, never while records come:
+ * what the kernel told during the walk may decide.
+ */
 typedef uint64_t (*census_alloc_t)(uint64_t struct_bytes, bool vmalloc, void *userdata);
 
 typedef struct CensusOptions {
         bool flat;                  /* no units: slots and units mean nothing */
         uint32_t unit_struct_bytes; /* 0 on flat kernels */
-        uint32_t n_nodes;           /* possible nodes: what a memcg has to have */
+        uint32_t n_nodes;           /* possible nodes: what a memcg has to announce; 0: any number */
         census_alloc_t alloc;
         void *alloc_userdata;
 } CensusOptions;
@@ -116,21 +124,31 @@ typedef struct Census {
         char *names;
         size_t names_bytes, names_allocated;
 
-        uint32_t *by_serial; /* indices in ascending serial */
-        uint32_t last;       /* while records come: the memcg whose nodes come next */
+        uint32_t *by_serial;    /* indices in ascending serial; NULL until sealed */
+        uint32_t tip;           /* while records come: the newest memcg; the next one hangs on it or on one of its ancestors */
+        uint32_t nodes_missing; /* while records come: nodes of the newest memcg that are still to come */
 } Census;
 
+/* 0, -EINVAL (no alloc function, more nodes than SW_NODES_MAX), -ENOMEM. */
 int census_new(Census **ret, const CensusOptions *options);
 Census *census_free(Census *c);
+DEFINE_CLEANUP(Census, census_free)
 
 /*
- * Takes one record of a walk. Returns 0, -EBADMSG for a record that breaks the contract of record.h (size, order, a second record of
- * the same serial next to the first, nodes of another memcg), -ENOMEM.
+ * Takes one record of a walk; head.size bytes must be readable. Returns 0, also for record types that are none of its business;
+ * -EBADMSG for a record that breaks the contract of record.h: size, order (the parent is not on the way from the memcg before it to
+ * the root, siblings do not ascend, a second root, a second record of the same serial next to the first), a serial not above its
+ * parent's, nodes of another memcg, out of order or too many; -E2BIG past 2^32 of anything; -ENOMEM.
+ *
+ * A memcg whose nodes do not all come before the next memcg was released in between: it is dropped, and counted. It cannot have
+ * children in the census: each would hold a reference to it, so it would not have been released, and nobody can make new ones below a
+ * css that has left its parent's list. A record that names a dropped memcg as its parent therefore is a broken walk: -EBADMSG, rather
+ * than a tree that quietly lacks a branch.
  */
 int census_add(Census *c, const struct sw_head *record);
 /*
- * Drops memcgs whose nodes are not all there, links parents, sums subtrees. Returns 0, -EBADMSG (a parent that is not there, the same
- * serial twice, no root), -ENOMEM.
+ * Closes the tree and sums it up. Returns 0, -EBADMSG (the same serial twice, no root), -EINVAL when it is sealed already, -ENOMEM.
+ * After a failure of census_add() or census_seal() the census is good for census_free() alone.
  */
 int census_seal(Census *c);
 
@@ -143,16 +161,17 @@ const char *census_name(const Census *c, uint32_t i);
  */
 char *census_path(const Census *c, uint32_t i, size_t *ret_len);
 /*
- * Index of the memcg with that raw path: the live one if there is one, else the newest dying one. CENSUS_NONE if there is none.
+ * Index of the memcg with that raw path: the live one if there is one, else the newest dying one, else the newest in the making.
+ * CENSUS_NONE if there is none. Slashes in front may be missing, doubled ones and those at the end are ignored; "/" is the root.
  */
 uint32_t census_find_path(const Census *c, const char *path, size_t len);
 
 /* unit + array bytes of one memcg, and of its subtree. */
 static inline uint64_t census_overhead(const CensusMemcg *m) {
-        return m->unit_bytes + m->array_bytes;
+        return add_sat_u64(m->unit_bytes, m->array_bytes);
 }
 static inline uint64_t census_subtree_overhead(const CensusMemcg *m) {
-        return m->subtree_unit_bytes + m->subtree_array_bytes;
+        return add_sat_u64(m->subtree_unit_bytes, m->subtree_array_bytes);
 }
 
 /* What changed from one sealed census to a later one of the same boot. */
@@ -160,13 +179,13 @@ typedef struct CensusDelta {
         uint64_t added;        /* serials in b that are not in a */
         uint64_t gone;         /* serials in a that are not in b */
         uint64_t died;         /* live in a, dying in b */
-        int64_t units;         /* b - a */
+        int64_t units;         /* b - a; differences stop at the ends of the type */
         int64_t overhead_bytes;
         int64_t ids;
 } CensusDelta;
 void census_compare(const Census *a, const Census *b, CensusDelta *ret);
 
-/* The digest over (serial, state) that a walk and the light look share; add the values up, wrapping. */
+/* The digest over (serial, state) that a walk and the light look share: sw_digest(); add the values up, wrapping. */
 uint64_t census_digest_one(uint64_t serial, CensusState state);
-/* SW_CSS_* → state. */
+/* SW_CSS_* → state: dying once DYING is set, whatever else; else live when ONLINE; else creating. */
 CensusState census_state_from_css(uint32_t css_state);

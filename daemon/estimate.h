@@ -22,14 +22,14 @@ typedef struct EstimateVariant {
 } EstimateVariant;
 
 typedef struct Estimate {
-        EstimateVariant now;       /* as counted, or as the formula gives it for a model */
+        EstimateVariant now;       /* as counted, or as the formula gives it for a model; flat kernels: array_bytes alone */
         EstimateVariant units_63;  /* units of 63 ids, all of them */
         EstimateVariant on_demand; /* units of 63 ids where there is a list */
         bool on_demand_known;
-        uint64_t bits;             /* (memcg, node, id) triples with something to scan: what on demand could not go below */
-        uint64_t units_with_bits;
+        uint64_t bits;            /* (memcg, node, id) triples with something to scan */
+        uint64_t units_with_bits; /* units, as they are now, with any of them: about what on demand cannot go below */
         bool bits_known;
-        uint64_t lists;            /* (memcg, id) pairs with a list */
+        uint64_t lists; /* (memcg, id) pairs with a list, of live memcgs below the root */
 } Estimate;
 
 typedef struct EstimateModel {
@@ -38,14 +38,29 @@ typedef struct EstimateModel {
 
 typedef struct EstimateLists EstimateLists;
 
-/* Collects SW_TYPE_LISTS records beside a sealed census, which it borrows. */
+/*
+ * Collects SW_TYPE_LISTS records beside a sealed census, which it borrows. A list belongs to the live memcg with that kmemcg_id: a
+ * dying one has handed its lists to its parent, and may still show its parent's id. Ids of no live memcg (it came after the census),
+ * shrinker ids that the census had no room for, and -1 are ignored.
+ */
 int estimate_lists_new(EstimateLists **ret, const Census *census);
 EstimateLists *estimate_lists_free(EstimateLists *l);
+DEFINE_CLEANUP(EstimateLists, estimate_lists_free)
+/* 0, also for other types of records; -EBADMSG (size), -ENOMEM. */
 int estimate_lists_add(EstimateLists *l, const struct sw_head *record);
 
-/* alloc: struct bytes → alloc bytes, as in CensusOptions. lists may be NULL: on demand is then unknown. 0 or -ENOMEM. */
+/*
+ * The estimate for this host, with the census' own alloc function. lists: of this census, or NULL: on demand is then unknown. Sorts the
+ * lists in place, more may be added later. 0, -EINVAL (census not sealed, lists of another one), -ENOMEM.
+ */
 int estimate_host(const Census *census, EstimateLists *lists, Estimate *ret);
-/* A host that is not here: units-64 as "now", by the size-class rule. -ERANGE when a number does not fit. */
+/*
+ * A host that is not here: units of 64 ids as "now", every memcg with every unit on every node. On demand is not known, it depends on
+ * what the memcgs do. -ERANGE when a number does not fit.
+ */
 int estimate_model(const EstimateModel *model, census_alloc_t alloc, void *userdata, Estimate *ret);
-/* "memcgs=45000,nodes=4,ids=52480" → *ret. 0, or -EINVAL with the offending word in *ret_bad (part of text). */
+/*
+ * "memcgs=45000,nodes=4,ids=52480" → *ret: each of the three once, in any order, decimal, above 0. 0, or -EINVAL with the offending word
+ * in *ret_bad (part of text; the whole of it when a key is missing). *ret_bad is left alone on success.
+ */
 int estimate_model_parse(const char *text, EstimateModel *ret, const char **ret_bad, size_t *ret_bad_len);
