@@ -147,7 +147,7 @@ cgroup_run() {
     sh -c 'exec 9>"$0" && echo 0 >&9 && exec 9>&- && exec "$@"' "$lab_cgroup/cgroup.procs" "$@"
 }
 
-# cgroup_limit_swap CGROUP: push what the cgroup holds out to swap as far as the kernel will
+# cgroup_push_out CGROUP: push what the cgroup holds out to swap as far as the kernel will
 cgroup_push_out() {
     for lab_try in 1 2 3 4 5; do
         if [ -e "$1/memory.reclaim" ]; then
@@ -185,6 +185,22 @@ loop_ext4() {
 # loop_device DIRECTORY: MAJOR:MINOR of the file system mounted there
 loop_device() { awk -v at="$1" '$5 == at { print $3 }' /proc/self/mountinfo; }
 
+# writeback_files DIRECTORY COUNT: files 0, 1, ... on a fresh loop_ext4 for cgroups to dirty. All that they need besides
+# their five pages of data is allocated, on disk, and read again by the root cgroup: else the first cgroup to write also
+# dirties and owns pages of the block device (bitmaps, inode tables), and stays pinned when its file is long gone.
+writeback_files() {
+    lab_image=/run/$(echo "$1" | tr / _).img
+    lab_file=0
+    while [ $lab_file -lt "$2" ]; do
+        dd if=/dev/zero of="$1/$lab_file" bs=4096 count=5 2>/dev/null || return 1
+        lab_file=$((lab_file + 1))
+    done
+    # Evicts the inodes, too: those already belong to the root's bdi_writeback. Opening any file makes ext4 note the
+    # mount point in its superblock.
+    umount "$1" && mount -t ext4 -o loop,noatime "$lab_image" "$1" && stat "$1"/* >/dev/null &&
+        echo >"$1/opened" && sync
+}
+
 # zram_swap [MEGABYTES]
 zram_swap() {
     modprobe zram && echo "${1:-64}M" >/sys/block/zram0/disksize && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
@@ -204,36 +220,39 @@ writeback_hold() {
 # undo. The cgroup is gone only some time after the unpin_*: free work is queued behind RCU; use wait_eq.
 #
 
-# pin_writeback CGROUP MOUNT: a dirty inode of a file system with cgroup writeback (ext4), first written from the
-# cgroup. Its bdi_writeback holds the css. Needs memory and io on v2, and writeback_hold before.
+# pin_writeback CGROUP FILE: a dirty inode with cgroup writeback. Its bdi_writeback holds the css. Needs memory and io on
+# v2, writeback_hold, and one of the writeback_files. Do not sync.
 pin_writeback() {
     cgroup_make "$1" &&
-        cgroup_run "$1" dd if=/dev/zero of="$2/${1##*/}" bs=4096 count=5 2>/dev/null &&
+        cgroup_run "$1" dd if=/dev/zero of="$2" bs=4096 count=5 conv=notrunc 2>/dev/null &&
         rmdir "$1"
 }
 
-unpin_writeback() { rm "$2/${1##*/}"; }  # evicting the inode lets go of its bdi_writeback
+unpin_writeback() { rm "$1"; }  # evicting the inode lets go of its bdi_writeback
 
-# pin_swap CGROUP MOUNT [PAGES]: swapped-out pages of a tmpfs file. All entries together hold one reference.
+# pin_swap CGROUP FILE [PAGES]: swapped-out pages of a new file in a tmpfs. All entries together hold one reference.
 pin_swap() {
     cgroup_make "$1" &&
-        cgroup_run "$1" dd if=/dev/zero of="$2/${1##*/}" bs=4096 count="${3:-256}" 2>/dev/null &&
+        cgroup_run "$1" dd if=/dev/zero of="$2" bs=4096 count="${3:-256}" 2>/dev/null &&
         cgroup_push_out "$1" &&
         rmdir "$1"
 }
 
-unpin_swap() { rm "$2/${1##*/}"; }
+# unpin_swap FILE: up to 6.13 each CPU keeps up to 64 freed entries to itself, and they still count; swapoff frees all
+unpin_swap() { rm "$1"; }
 
 # pin_socket CGROUP PORT: a listening TCP socket of a process that has since moved to the root. On v1 only with
 # kmem.tcp accounting.
 pin_socket() {
     cgroup_make "$1" || return 1
-    cgroup_run "$1" nc -l -p "$2" -s 127.0.0.1 &
-    lab_pid=$!
-    lab_hex=$(printf ':%04X 00000000:0000 0A' "$2")
-    wait_for 10 grep -q "$lab_hex" /proc/net/tcp && echo $lab_pid >"$LAB_MEMORY/cgroup.procs" || return 1
-    echo $lab_pid >"/run/lab-socket-${1##*/}"
+    cgroup_run "$1" nc -l -p "$2" &
+    lab_hex=$(printf ':%04X 0*:0000 0A' "$2")
+    wait_for 10 grep -q "$lab_hex" /proc/net/tcp /proc/net/tcp6 || return 1
+    cat "$1/cgroup.procs" >"/run/lab-socket-$2"
+    while read -r lab_pid; do
+        echo "$lab_pid" >"$LAB_MEMORY/cgroup.procs" || return 1
+    done <"/run/lab-socket-$2"
     rmdir "$1"
 }
 
-unpin_socket() { kill "$(cat "/run/lab-socket-${1##*/}")"; }
+unpin_socket() { xargs kill <"/run/lab-socket-$1"; }  # PORT
