@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "exit.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const ExitMeaning exit_meanings[] = {
+        { CTL_EXIT_OK, "Success." },
+        { CTL_EXIT_FAILURE, "Something failed: memory ran out, or the output could not be written." },
+        { CTL_EXIT_USAGE, "The command line was not understood." },
+        { CTL_EXIT_NOT_FOUND, "No such memory cgroup." },
+        { CTL_EXIT_NOT_PERMITTED, "Not permitted: a capability is missing, or the kernel refuses BPF." },
+        { CTL_EXIT_NOT_SUPPORTED, "This kernel cannot be read: no BTF, no memory controller, or an unknown layout." },
+        { CTL_EXIT_INCOMPLETE, "The census is not complete." },
+};
+const size_t n_exit_meanings = ELEMENTSOF(exit_meanings);
+
+ExitCode exit_from_errno(int error) {
+        switch (error) {
+        case -EPERM:
+        case -EACCES:
+                return CTL_EXIT_NOT_PERMITTED;
+        case -ENOENT:
+        case -EOPNOTSUPP:
+                return CTL_EXIT_NOT_SUPPORTED;
+        case -EAGAIN: /* cgroups came and went faster than they could be read */
+                return CTL_EXIT_INCOMPLETE;
+        default:
+                return CTL_EXIT_FAILURE;
+        }
+}
+
+ExitCode exit_complain(ExitCode code, const char *format, ...) {
+        va_list ap;
+
+        (void)fflush(stdout); /* what was printed comes before the complaint, also when both go to one file */
+        (void)fputs("shrinkwatchctl: ", stderr);
+        va_start(ap, format);
+        (void)vfprintf(stderr, format, ap);
+        va_end(ap);
+        (void)fputc('\n', stderr);
+        return code;
+}
+
+ExitCode exit_out_of_memory(void) {
+        return exit_complain(CTL_EXIT_FAILURE, "out of memory");
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "table.h"
+
+#include <libsmartcols/libsmartcols.h>
+#include <stdio.h>
+
+/* Rows that are in memory at once. */
+#define PIECE 512U
+/* A path shortened to less than this tells nothing: let the terminal wrap it. */
+#define SHORTENED_MIN 24U
+
+static void drop_scols(struct libscols_table **t) {
+        scols_unref_table(*t);
+}
+
+/* Columns of the screen that each column of the table needs. */
+static int measure(const Table *table, const Format *format, size_t *widths) {
+        Text t = {};
+        int r = 0;
+
+        for (size_t k = 0; k < table->n_columns; k++)
+                widths[k] = table->noheadings ? 1 : text_width(table->columns[k].name);
+        for (size_t i = 0; r >= 0 && i < table->n_rows; i++)
+                for (size_t k = 0; r >= 0 && k < table->n_columns; k++) {
+                        size_t w;
+
+                        text_clear(&t);
+                        r = table->cell(table->userdata, i, k, format, &t);
+                        w = text_width(text_get(&t));
+                        if (w > widths[k])
+                                widths[k] = w;
+                }
+        if (t.failed)
+                r = -ENOMEM;
+        text_done(&t);
+        return r < 0 ? r : 0;
+}
+
+/* Takes what is too much from the column that gives way. */
+static void fit(const Table *table, const Format *format, size_t *widths) {
+        size_t total = table->n_columns - 1, elastic = SIZE_MAX;
+
+        if (!format->terminal)
+                return;
+        for (size_t k = 0; k < table->n_columns; k++) {
+                total += widths[k];
+                if (table->columns[k].shorten)
+                        elastic = k;
+        }
+        if (elastic == SIZE_MAX || total <= format->width)
+                return;
+        if (widths[elastic] >= total - format->width + SHORTENED_MIN)
+                widths[elastic] -= total - format->width;
+}
+
+static int make_columns(struct libscols_table *t, const Table *table, const Format *format, const size_t *widths) {
+        for (size_t k = 0; k < table->n_columns; k++) {
+                const TableColumn *c = table->columns + k;
+                /* The last one needs no room behind its text. */
+                double width = k + 1 < table->n_columns || c->right ? (double)widths[k] : 0.0;
+                struct libscols_column *column =
+                        scols_table_new_column(t, c->name, width, (c->right ? SCOLS_FL_RIGHT : 0) | SCOLS_FL_NOEXTREMES);
+
+                if (!column)
+                        return -ENOMEM;
+                if (format->colour && scols_cell_set_color(scols_column_get_header(column), "bold") < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static int add_row(struct libscols_table *t, const Table *table, const Format *format, const size_t *widths, size_t row, Text *cell,
+                   Text *shortened) {
+        struct libscols_line *line = scols_table_new_line(t, NULL);
+
+        if (!line)
+                return -ENOMEM;
+        for (size_t k = 0; k < table->n_columns; k++) {
+                const char *colour = format->colour && table->colour ? table->colour(table->userdata, row, k) : NULL;
+                int r;
+
+                text_clear(cell);
+                r = table->cell(table->userdata, row, k, format, cell);
+                if (r < 0)
+                        return r;
+                if (table->columns[k].shorten && format->terminal) {
+                        text_clear(shortened);
+                        text_add_shortened(shortened, format, text_get(cell), widths[k]);
+                } else
+                        text_clear(shortened);
+                if (cell->failed || shortened->failed)
+                        return -ENOMEM;
+                r = scols_line_set_data(line, k, text_get(shortened->len > 0 ? shortened : cell));
+                if (r >= 0 && colour)
+                        r = scols_cell_set_color(scols_line_get_cell(line, k), colour);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int print_pieces(struct libscols_table *t, const Table *table, const Format *format, const size_t *widths, Text *cell,
+                        Text *shortened) {
+        for (size_t i = 0; i < table->n_rows || i == 0;) {
+                size_t end = i + PIECE < table->n_rows ? i + PIECE : table->n_rows;
+                bool first = i == 0;
+                int r;
+
+                for (; i < end; i++) {
+                        r = add_row(t, table, format, widths, i, cell, shortened);
+                        if (r < 0)
+                                return r;
+                }
+                if (!first && (r = scols_table_enable_noheadings(t, 1)) < 0)
+                        return r;
+                /* An empty table prints nothing at all, not even headings: the totals beneath say that there is nothing. */
+                r = scols_print_table(t);
+                if (r < 0)
+                        return r;
+                if (ferror(stdout))
+                        return -EIO;
+                if (end == table->n_rows)
+                        break;
+                scols_table_remove_lines(t);
+        }
+        return 0;
+}
+
+int table_print(const Table *table, const Format *format) {
+        _cleanup_(drop_scols) struct libscols_table *t = NULL;
+        _cleanup_(freep) size_t *widths = calloc(table->n_columns + 1, sizeof *widths);
+        Text cell = {}, shortened = {};
+        int r;
+
+        if (!widths)
+                return -ENOMEM;
+        r = measure(table, format, widths);
+        if (r < 0)
+                return r;
+        fit(table, format, widths);
+
+        t = scols_new_table();
+        if (!t)
+                return -ENOMEM;
+        r = scols_table_set_stream(t, stdout);
+        /* Widths are decided here, and names are escaped already: a literal backslash must come out as it is. */
+        if (r >= 0)
+                r = scols_table_set_termforce(t, SCOLS_TERMFORCE_NEVER);
+        if (r >= 0)
+                r = scols_table_enable_noencoding(t, 1);
+        if (r >= 0)
+                r = scols_table_enable_noheadings(t, table->noheadings);
+        if (r >= 0)
+                r = scols_table_enable_colors(t, format->colour);
+        if (r >= 0)
+                r = make_columns(t, table, format, widths);
+        if (r >= 0)
+                r = print_pieces(t, table, format, widths, &cell, &shortened);
+        text_done(&cell);
+        text_done(&shortened);
+        return r;
+}
