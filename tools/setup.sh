@@ -109,7 +109,7 @@ need_root() {
         if [ "$(id -u)" -ne 0 ]; then
                 say "run it as root: it installs packages, and reads the kernel through BPF."
                 say "As an ordinary user, with the packages of tools/packages installed: meson setup build && ninja -C build"
-                die "build/shrinkwatchctl then needs CAP_BPF and CAP_PERFMON, nothing else."
+                die "build/ctl/shrinkwatchctl then needs CAP_BPF and CAP_PERFMON, nothing else."
         fi
 }
 

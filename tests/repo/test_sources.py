@@ -91,7 +91,7 @@ def commands_of_readme():
             found.append(f"{program} is not there")
         if program.rpartition("/")[2] not in ("shrinkwatchctl", "run"):
             continue
-        help_text = subprocess.run([build / "shrinkwatchctl", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        help_text = subprocess.run([build / "ctl" / "shrinkwatchctl", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         if verb and not re.search(rf"^\s+{re.escape(verb)}\b", help_text, re.MULTILINE):
             found.append(f"{' '.join(command)}: help knows no {verb}")
         for option in (word.partition("=")[0] for word in command if word.startswith("--")):
