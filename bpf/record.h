@@ -18,6 +18,10 @@ typedef unsigned int __u32;
 typedef unsigned long long __u64;
 typedef signed int __s32;
 typedef signed long long __s64;
+/* bpf_helper_defs.h names these */
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
 #else
 #include <linux/types.h>
 #endif
@@ -131,7 +135,7 @@ enum {
         SW_WB_DIRTY = 1U << 1, /* it has dirty inodes (b_dirty, b_io, b_more_io, b_dirty_time) */
 };
 
-/* One cgroup writeback structure (bdi_writeback of a memcg below the root). It holds one reference to the memcg's css. */
+/* One cgroup writeback structure (bdi_writeback) of a dying memcg. It holds one reference to the memcg's css. */
 struct sw_wb {
         struct sw_head head;
         __u64 serial;  /* of the memcg it belongs to */
@@ -150,6 +154,64 @@ struct sw_lists {
         __u32 base; /* kmemcg_id of bit 0 of the mask */
         __u64 mask; /* bit n: a list for kmemcg_id base + n is there */
 };
+
+/*
+ * What user space asks of a slice, and what the slice says. One struct for every pass; it lies in the object's .bss, beside the buffer
+ * that the records go to, and both are mapped into user space: nothing but BPF_PROG_TEST_RUN is called between two slices.
+ */
+enum sw_phase {
+        SW_PHASE_BEGIN = 0, /* set by user space: forget the cursor */
+        SW_PHASE_RESUME,
+        SW_PHASE_RING,
+        SW_PHASE_SEARCH,
+        SW_PHASE_NEXT,
+        SW_PHASE_SLOTS,
+        SW_PHASE_DONE,
+        SW_PHASE_LOST, /* no cursor left that is valid, or memory that makes no sense: begin again */
+        SW_PHASE_NONE, /* the memory controller is disabled, or what the pass starts from is not there */
+};
+
+/* flags */
+enum {
+        SW_WALK_SUMMARY = 1U << 0, /* count and digest only, send no records */
+        SW_WALK_BITS = 1U << 1,    /* read the maps of the units */
+};
+
+struct sw_control {
+        /* from user space */
+        __u64 possible_nodes; /* bit n: node n */
+        __u64 above;          /* count serials above this one */
+        __s64 budget;         /* work of one slice, see bpf/walk.bpf.c */
+        __u32 flags;
+        /* from the kernel */
+        __u32 phase;      /* enum sw_phase; also from user space */
+        __u32 used;       /* bytes of records in the buffer */
+        __u32 v2;         /* the memory controller is on the v2 hierarchy */
+        __u64 slice_nsec; /* how long the slice ran */
+        __u64 live, dying, creating, newer, digest, highest_serial; /* of the pass so far */
+        __u64 unit_addr;  /* of a unit, and of an array, for the program that asks for their cache; 0: none seen */
+        __u64 array_addr;
+        __u64 array_struct_bytes; /* of the array at array_addr */
+        __u32 root_ids;           /* map_nr_max of the root on the first possible node */
+        __u32 known;              /* SW_KNOWN_*: what the pass over the rings found whole */
+};
+
+enum {
+        SW_KNOWN_SHRINKERS = 1U << 0, /* the ring of shrinkers closed, with one head in it */
+        SW_KNOWN_WRITEBACK = 1U << 1, /* so did the ring of backing devices */
+};
+
+/* The same mix on both sides, so that two passes can be compared whatever their order: add the values up, wrapping. */
+static inline __attribute__((unused)) __u64 sw_digest(__u64 serial, __u32 state) {
+        __u64 x = serial * 4 + state;
+
+        x ^= x >> 30;
+        x *= 0xbf58476d1ce4e5b9ULL;
+        x ^= x >> 27;
+        x *= 0x94d049bb133111ebULL;
+        x ^= x >> 31;
+        return x;
+}
 
 _Static_assert(sizeof(struct sw_head) == 8, "record layout");
 _Static_assert(sizeof(struct sw_memcg) == 80, "record layout");

@@ -42,7 +42,7 @@ typedef struct ProbeFacts {
 typedef struct ProbeFeature {
         const char *name; /* "walk", "alloc-size", "shrinkers", "writeback", "lists", ... */
         bool available;
-        char reason[192]; /* why not, or what it rests on */
+        char reason[512]; /* why not, or what it rests on */
 } ProbeFeature;
 
 typedef struct ProbeError {
@@ -54,13 +54,14 @@ typedef struct ProbeError {
 typedef struct ProbeStats {
         uint64_t slices;
         uint64_t records;
-        uint64_t restarts;           /* whole passes begun again, because the place to go on could not be found */
+        uint64_t restarts;           /* counted by the caller: passes begun again after -EAGAIN */
         uint64_t duration_usec;      /* wall time of the pass */
         uint64_t longest_slice_usec; /* time that a slice kept its CPU, by the kernel's clock */
         uint64_t slice_nsec_sum;
         uint32_t *slice_nsec; /* per slice when asked for, at most slice_nsec_max of them; owned by the caller */
         size_t slice_nsec_max;
-        bool complete; /* false: something could not be read; what, is in the feature table or the counters of the pass */
+        bool shrinkers_known; /* the pass over the rings: every shrinker was seen once */
+        bool writeback_known; /* and every backing device */
 } ProbeStats;
 
 /* A light second look at the css tree: the same order, no arrays, no names. */
@@ -91,14 +92,18 @@ const ProbeFacts *probe_facts(const Probe *p);
 const ProbeFeature *probe_features(const Probe *p, size_t *ret_n);
 bool probe_has(const Probe *p, const char *feature);
 
+/*
+ * Every pass below: 0, or a negative errno with *ret_error filled. -EAGAIN: the pass lost its place, because what it stood on and all
+ * it remembered was gone; begin again with nothing of what came before. Numbers are added to *stats, which begins as zeros.
+ */
 /* The walk: SW_TYPE_MEMCG and SW_TYPE_NODE records. flags: PROBE_WALK_*. */
-int probe_walk(Probe *p, unsigned flags, probe_record_t fn, void *userdata, ProbeStats *ret_stats, ProbeError *ret_error);
+int probe_walk(Probe *p, unsigned flags, probe_record_t fn, void *userdata, ProbeStats *stats, ProbeError *ret_error);
 /* The light look that tells whether a walk settled. above: counts ProbeSummary.newer. */
-int probe_summary(Probe *p, uint64_t above, ProbeSummary *ret, ProbeStats *ret_stats, ProbeError *ret_error);
-/* Shrinkers with an id above 0 (SW_TYPE_SHRINKER) and cgroup writeback structures (SW_TYPE_WB). stats->complete says whether both rings closed. */
-int probe_rings(Probe *p, probe_record_t fn, void *userdata, ProbeStats *ret_stats, ProbeError *ret_error);
+int probe_summary(Probe *p, uint64_t above, ProbeSummary *ret, ProbeStats *stats, ProbeError *ret_error);
+/* Shrinkers with an id above 0 (SW_TYPE_SHRINKER) and cgroup writeback structures (SW_TYPE_WB); stats->shrinkers_known, writeback_known. */
+int probe_rings(Probe *p, probe_record_t fn, void *userdata, ProbeStats *stats, ProbeError *ret_error);
 /* The lists of all memcg-aware list_lrus: SW_TYPE_LISTS. */
-int probe_lists(Probe *p, probe_record_t fn, void *userdata, ProbeStats *ret_stats, ProbeError *ret_error);
+int probe_lists(Probe *p, probe_record_t fn, void *userdata, ProbeStats *stats, ProbeError *ret_error);
 
 /*
  * What the allocator takes for an object of this many bytes: the size of the slab cache as the kernel named it for an address of the

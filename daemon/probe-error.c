@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Why the kernel refused, in words that help; and libbpf's own words, kept until somebody wants them. */
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "probe-internal.h"
+
+static char log_text[2048];
+
+/* libbpf's warnings: the last of them is kept for the error text, all go to stderr when SHRINKWATCH_DEBUG is set. */
+static int on_libbpf_print(enum libbpf_print_level level, const char *format, va_list ap) {
+        if (getenv("SHRINKWATCH_DEBUG")) {
+                va_list copy;
+
+                va_copy(copy, ap);
+                (void)vfprintf(stderr, format, copy);
+                va_end(copy);
+        }
+        if (level == LIBBPF_WARN && !log_text[0])
+                (void)vsnprintf(log_text, sizeof(log_text), format, ap);
+        return 0;
+}
+
+void probe_log_begin(void) {
+        log_text[0] = 0;
+        (void)libbpf_set_print(on_libbpf_print);
+}
+
+const char *probe_log_last(void) {
+        char *nl = strchr(log_text, '\n');
+
+        if (nl)
+                *nl = 0;
+        return log_text;
+}
+
+int probe_error_set(ProbeError *e, int error, const char *format, ...) {
+        va_list ap;
+
+        if (!e)
+                return error;
+        e->error = error;
+        va_start(ap, format);
+        (void)vsnprintf(e->text, sizeof(e->text), format, ap);
+        va_end(ap);
+        return error;
+}
+
+/* linux/capability.h */
+#define CAP_BIT_SYS_ADMIN 21
+#define CAP_BIT_PERFMON 38
+#define CAP_BIT_BPF 39
+
+static int read_effective(uint64_t *ret) {
+        FILE *f = fopen("/proc/self/status", "re");
+        char line[256];
+        int r = -ENOENT;
+
+        if (!f)
+                return -errno;
+        while (r < 0 && fgets(line, sizeof(line), f))
+                if (strncmp(line, "CapEff:", 7) == 0) {
+                        *ret = strtoull(line + 7, NULL, 16);
+                        r = 0;
+                }
+        (void)fclose(f);
+        return r;
+}
+
+static bool locked_down(void) {
+        FILE *f = fopen("/sys/kernel/security/lockdown", "re");
+        char line[128] = "";
+        bool is = false;
+
+        if (!f)
+                return false;
+        if (fgets(line, sizeof(line), f))
+                is = strstr(line, "[confidentiality]");
+        (void)fclose(f);
+        return is;
+}
+
+int probe_error_load(ProbeError *e, int error, const char *object) {
+        const char *log = probe_log_last();
+        uint64_t caps = 0;
+
+        if (locked_down())
+                return probe_error_set(e, -EPERM,
+                                       "the kernel is locked down (confidentiality): BPF programs may not read kernel memory. "
+                                       "Boot with lockdown=integrity, or without lockdown, to use this");
+        if (error == -EPERM || error == -EACCES) {
+                if (read_effective(&caps) == 0) {
+                        bool admin = caps & (UINT64_C(1) << CAP_BIT_SYS_ADMIN);
+                        bool bpf = admin || caps & (UINT64_C(1) << CAP_BIT_BPF);
+                        bool perfmon = admin || caps & (UINT64_C(1) << CAP_BIT_PERFMON);
+
+                        if (!bpf || !perfmon)
+                                return probe_error_set(e, -EPERM,
+                                                       "missing %s%s%s: reading the kernel's memory cgroups through BPF needs CAP_BPF and CAP_PERFMON. "
+                                                       "Run this as root",
+                                                       bpf ? "" : "CAP_BPF", !bpf && !perfmon ? " and " : "", perfmon ? "" : "CAP_PERFMON");
+                }
+                return probe_error_set(e, -EPERM,
+                                       "the kernel refused BPF although the capabilities are there: a seccomp filter, a container's restrictions or a "
+                                       "security module forbid the bpf system call. Run this on the host itself%s%s",
+                                       log[0] ? ". libbpf: " : "", log);
+        }
+        if (error == -ENOSYS)
+                return probe_error_set(e, -EOPNOTSUPP,
+                                       "there is no bpf system call here: the kernel was built without CONFIG_BPF_SYSCALL, or a seccomp filter hides it");
+        return probe_error_set(e, error, "cannot load the BPF object \"%s\": %s%s%s. SHRINKWATCH_DEBUG=1 shows the whole log", object, strerror(-error),
+                               log[0] ? ". libbpf: " : "", log);
+}
