@@ -349,12 +349,14 @@ static __always_inline bool near(__u64 a, __u64 text) {
 
 /*
  * Whether a member of the ring of shrinkers is one; else it is the head. From 6.7 every shrinker is allocated, so what lies in the
- * kernel image is the head. Before, shrinkers may be static: there, the functions have to be functions and the numbers small.
+ * kernel image is the head. Before, shrinkers may be static: there, the functions have to be functions (6.1 has one
+ * without scan_objects) and the numbers small.
  */
 static __always_inline bool is_shrinker(struct shrinker *s, __u64 text) {
         if (bpf_core_field_exists(s->private_data))
                 return !near((__u64)s, text);
-        return near((__u64)READ(s, count_objects), text) && near((__u64)READ(s, scan_objects), text) && READ(s, flags) < 256 &&
+        return near((__u64)READ(s, count_objects), text) && (!READ(s, scan_objects) || near((__u64)READ(s, scan_objects), text)) &&
+               READ(s, flags) < 256 &&
                (__u32)READ(s, seeks) < 4096 && (__u64)READ(s, batch) < (1U << 30) && READ(s, id) >= -1 && READ(s, id) < (1 << 24);
 }
 
