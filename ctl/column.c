@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "daemon/json.h"
+#include "table.h"
 
 /* ---------------------------------------------------------------------------------------------------------------- rows */
 
@@ -323,6 +324,17 @@ int column_add_text(const Column *column, Row *row, const Format *format, Text *
         if (ret->len == before)
                 text_add_string(ret, "-");
         return ret->failed ? -ENOMEM : 0;
+}
+
+unsigned column_weight(const Column *column) {
+        switch (column->type) {
+        case COLUMN_STRING:
+                return TABLE_WEIGHT_TEXT;
+        case COLUMN_PATH:
+                return TABLE_WEIGHT_PATH;
+        default:
+                return 0;
+        }
 }
 
 ExitCode column_list_parse(const char *text, ColumnKind kind, ColumnList *ret) {

@@ -37,7 +37,7 @@ typedef enum ColumnType {
         COLUMN_SIZE,  /* bytes */
         COLUMN_DELTA, /* bytes with a sign */
         COLUMN_STRING,
-        COLUMN_PATH, /* a string that is shortened when the terminal is too narrow for the line */
+        COLUMN_PATH, /* a string that gives way last when the terminal is too narrow */
 } ColumnType;
 
 typedef struct Column {
@@ -58,6 +58,9 @@ extern const size_t n_columns;
 const Column *column_find(const char *name, size_t len, ColumnKind kind);
 /* Adds the text of one cell. 0 or -ENOMEM. */
 int column_add_text(const Column *column, Row *row, const Format *format, Text *ret);
+
+/* How the column gives way on a narrow terminal, as a TableColumn has it. */
+unsigned column_weight(const Column *column);
 
 #define COLUMNS_MAX 64
 

@@ -59,5 +59,6 @@ int main(int argc, char *argv[]) {
         code = options_parse(argc, argv, &options, &done);
         if (code == CTL_EXIT_OK && !done)
                 code = options.verb->run(&options);
-        return (int)close_output(code);
+        code = close_output(code);
+        return (int)code;
 }

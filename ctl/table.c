@@ -6,8 +6,8 @@
 
 /* Rows that are in memory at once. */
 #define PIECE 512U
-/* A path shortened to less than this tells nothing: let the terminal wrap it. */
-#define SHORTENED_MIN 24U
+/* Columns of the screen that a column keeps for each of its weight: less tells nothing. */
+#define SHORTENED_MIN 9U
 
 static void drop_scols(struct libscols_table **t) {
         scols_unref_table(*t);
@@ -36,21 +36,31 @@ static int measure(const Table *table, const Format *format, size_t *widths) {
         return r < 0 ? r : 0;
 }
 
-/* Takes what is too much from the column that gives way. */
+/* Takes what is too much from the columns that give way, one by one from the widest for its weight, down to a width that still tells. */
 static void fit(const Table *table, const Format *format, size_t *widths) {
-        size_t total = table->n_columns - 1, elastic = SIZE_MAX;
+        size_t total = table->n_columns - 1;
 
         if (!format->terminal)
                 return;
-        for (size_t k = 0; k < table->n_columns; k++) {
+        for (size_t k = 0; k < table->n_columns; k++)
                 total += widths[k];
-                if (table->columns[k].shorten)
-                        elastic = k;
+
+        while (total > format->width) {
+                size_t widest = SIZE_MAX;
+
+                for (size_t k = 0; k < table->n_columns; k++) {
+                        unsigned weight = table->columns[k].weight;
+
+                        if (weight == 0 || widths[k] <= SHORTENED_MIN * weight)
+                                continue;
+                        if (widest == SIZE_MAX || widths[k] * table->columns[widest].weight > widths[widest] * weight)
+                                widest = k;
+                }
+                if (widest == SIZE_MAX)
+                        return; /* the terminal has to break the lines */
+                widths[widest]--;
+                total--;
         }
-        if (elastic == SIZE_MAX || total <= format->width)
-                return;
-        if (widths[elastic] >= total - format->width + SHORTENED_MIN)
-                widths[elastic] -= total - format->width;
 }
 
 static int make_columns(struct libscols_table *t, const Table *table, const Format *format, const size_t *widths) {
@@ -83,9 +93,9 @@ static int add_row(struct libscols_table *t, const Table *table, const Format *f
                 r = table->cell(table->userdata, row, k, format, cell);
                 if (r < 0)
                         return r;
-                if (table->columns[k].shorten && format->terminal) {
+                if (table->columns[k].weight > 0 && format->terminal) {
                         text_clear(shortened);
-                        text_add_shortened(shortened, format, text_get(cell), widths[k]);
+                        text_add_shortened(shortened, format, text_get(cell), widths[k], table->columns[k].weight == TABLE_WEIGHT_PATH);
                 } else
                         text_clear(shortened);
                 if (cell->failed || shortened->failed)

@@ -6,9 +6,16 @@
 
 typedef struct TableColumn {
         const char *name;
-        bool right;   /* aligned to the right */
-        bool shorten; /* gives way when the terminal is too narrow; one column at most */
+        bool right; /* aligned to the right */
+        /*
+         * How hard it holds on to its width when the terminal is too narrow: the column that is widest for its weight gives way first.
+         * 0: never gives way.
+         */
+        unsigned weight;
 } TableColumn;
+
+#define TABLE_WEIGHT_TEXT 1U
+#define TABLE_WEIGHT_PATH 2U
 
 typedef struct Table {
         const TableColumn *columns;
@@ -27,6 +34,6 @@ typedef struct Table {
 
 /*
  * Prints the table in pieces, so that memory does not grow with the number of rows. Returns 0, -EIO when stdout failed, another negative
- * errno. What does not fit the terminal is shortened in the column that gives way; without a terminal nothing ever is.
+ * errno. What does not fit the terminal is shortened in the columns that give way; without a terminal nothing ever is.
  */
 int table_print(const Table *table, const Format *format);

@@ -210,7 +210,7 @@ size_t text_width(const char *s) {
         return width;
 }
 
-void text_add_shortened(Text *t, const Format *format, const char *s, size_t width) {
+void text_add_shortened(Text *t, const Format *format, const char *s, size_t width, bool path) {
         const char *gap = format->utf8 ? "…" : "...";
         size_t gap_width = format->utf8 ? 1 : 3, total = text_width(s), head, skip, seen = 0, w;
         mbstate_t state = {};
@@ -221,8 +221,8 @@ void text_add_shortened(Text *t, const Format *format, const char *s, size_t wid
                 return;
         }
 
-        /* The end of a path tells more than its beginning: it gets two thirds. */
-        head = (width - gap_width) / 3;
+        /* The end of a path gets two thirds. */
+        head = path ? (width - gap_width) / 3 : width - gap_width;
         skip = total - (width - gap_width - head);
         for (tail = s; *tail && seen < skip;) {
                 size_t n = next_character(tail, &state, &w);
@@ -234,6 +234,34 @@ void text_add_shortened(Text *t, const Format *format, const char *s, size_t wid
         }
         text_add_string(t, gap);
         text_add_string(t, tail);
+}
+
+void text_print_wrapped(const char *s, size_t width) {
+        size_t column = 0, indent = 0;
+
+        while (*s) {
+                size_t blanks = strspn(s, " "), n = strcspn(s + blanks, " \n"), w;
+                char *word = strndup(s + blanks, n);
+
+                w = word ? text_width(word) : n;
+                free(word);
+                if (column == 0)
+                        indent = blanks + (n == 1 && s[blanks] == '-' ? 2 : 0);
+                if (width > 0 && column > indent && n > 0 && column + blanks + w > width) {
+                        (void)printf("\n%*s", (int)indent, "");
+                        column = indent;
+                        s += blanks;
+                        blanks = 0;
+                }
+                (void)fwrite(s, 1, blanks + n, stdout);
+                column += blanks + w;
+                s += blanks + n;
+                if (*s == '\n') {
+                        (void)fputc('\n', stdout);
+                        column = 0;
+                        s++;
+                }
+        }
 }
 
 /* ------------------------------------------------------------------------------------------------------------- parsing */

@@ -51,10 +51,19 @@ void text_add_count_of(Text *t, uint64_t n, const char *one, const char *many);
 /* "98 %"; "<1 %" and ">99 %" where rounding would say nothing or all. */
 void text_add_percent(Text *t, uint64_t part, uint64_t whole);
 
+/*
+ * Prints sentences on stdout, lines longer than width columns broken between words; what goes on stands below the first word, behind
+ * the dash of a list. 0: not broken.
+ */
+void text_print_wrapped(const char *s, size_t width);
+
 /* Columns that the string takes on a terminal. */
 size_t text_width(const char *s);
-/* Shortens s in the middle to at most width columns, "…" (or "...") in the place of what is left out. Adds to t. */
-void text_add_shortened(Text *t, const Format *format, const char *s, size_t width);
+/*
+ * Shortens s to at most width columns, "…" (or "...") in the place of what is left out: in the middle of a path, whose end tells most,
+ * else at the end. Adds to t.
+ */
+void text_add_shortened(Text *t, const Format *format, const char *s, size_t width, bool path);
 
 /*
  * A decimal number, nothing around it. Returns 0, -EINVAL for anything else, -ERANGE when it is not within min … max.

@@ -45,7 +45,7 @@ static int print_table(const Options *o, const ColumnList *list, const Groups *g
                 columns_[i] = (TableColumn){
                         .name = list->columns[i]->name,
                         .right = list->columns[i]->type != COLUMN_STRING && list->columns[i]->type != COLUMN_PATH,
-                        .shorten = list->columns[i]->type == COLUMN_PATH,
+                        .weight = column_weight(list->columns[i]),
                 };
         r = table_print(&table, format);
         row_done(&page.row);
@@ -61,8 +61,11 @@ static int print_footer(const Groups *groups, size_t n, const Reading *reading, 
         footer_add_pins(&t, reading);
         if (t.failed)
                 r = -ENOMEM;
-        else
-                (void)printf("%s%s", n > 0 ? "\n" : "", text_get(&t));
+        else {
+                if (n > 0)
+                        (void)fputc('\n', stdout);
+                text_print_wrapped(text_get(&t), format->width);
+        }
         text_done(&t);
         return r;
 }

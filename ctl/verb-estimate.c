@@ -15,6 +15,7 @@ static const EstimateModel published = { .memcgs = 45000, .nodes = 4, .ids = 524
 #define PUBLISHED_GB 145.0
 
 #define LISTS_TRIES 5U
+#define PROSE_WIDTH 100U
 
 /* What is printed: the estimate and where it comes from. */
 typedef struct Forecast {
@@ -57,9 +58,9 @@ static const EstimateVariant *variant(const Forecast *f, size_t i) {
 }
 
 static const TableColumn columns_[] = {
-        { "UNITS ARE", false, false }, { "IDS", true, false },    { "STRUCT", true, false }, { "ALLOC", true, false },
-        { "UNITS", true, false },      { "UNIT-BYTES", true, false }, { "ARRAYS", true, false }, { "TOTAL", true, false },
-        { "SAVED", true, false },
+        { "VARIANT", false, 0 }, { "IDS/UNIT", true, 0 }, { "STRUCT", true, 0 }, { "ALLOC", true, 0 },
+        { "UNITS", true, 0 },      { "UNIT-BYTES", true, 0 }, { "ARRAYS", true, 0 }, { "TOTAL", true, 0 },
+        { "SAVED", true, 0 },
 };
 
 static int cell(void *userdata, size_t row, size_t column, const Format *format, Text *ret) {
@@ -98,14 +99,16 @@ static int cell(void *userdata, size_t row, size_t column, const Format *format,
 
 static void add_published(Text *t, const Forecast *f) {
         Estimate e;
+        uint64_t bytes;
         double gb, gib;
 
         if (estimate_model(&published, model_alloc, NULL, &e) < 0)
                 return;
-        gb = (double)total_bytes(&e.now) / 1e9;
-        gib = (double)total_bytes(&e.now) / (double)(1ULL << 30);
+        bytes = total_bytes(&e.now);
+        gb = (double)bytes / 1e9;
+        gib = (double)bytes / (double)(1ULL << 30);
         text_add(t,
-                 "Published for a host with 45,000 memory cgroups, 4 nodes and 52,480 ids: %.0f GB. %s gives %.1f GB or %.1f GiB,\n"
+                 "Published for a host with 45,000 memory cgroups, 4 nodes and 52,480 ids: %.0f GB. %s gives %.1f GB or %.1f GiB, "
                  "%+.1f %% or %+.1f %%: the published numbers are rounded, and do not say which of the two they count in.\n",
                  PUBLISHED_GB,
                  f->model->memcgs == published.memcgs && f->model->nodes == published.nodes && f->model->ids == published.ids
@@ -144,8 +147,8 @@ static void add_host_assumptions(Text *t, const Forecast *f) {
         text_add_count_of(t, totals->ids, "shrinker id", "shrinker ids");
         text_add_string(t, ", in bytes that the allocator takes. Assumed is:\n"
                            "  - units of 63 ids: all of them allocated on all nodes, for dying memory cgroups too;\n"
-                           "  - on demand: a memory cgroup has a unit where it or one below it holds a list on a list_lru whose id is\n"
-                           "    in the unit, on all nodes; the root has all of its units; a dying one has none, its lists went up.\n");
+                           "  - on demand: a memory cgroup has a unit where it or one below it holds a list on a list_lru whose id is "
+                           "in the unit, on all nodes; the root has all of its units; a dying one has none, its lists went up.\n");
         if (e->on_demand_known) {
                 text_add_string(t, "Lists found: ");
                 text_add_count(t, e->lists);
@@ -165,7 +168,7 @@ static void add_host_assumptions(Text *t, const Forecast *f) {
 
 static json_t *variant_object(const Forecast *f, size_t i) {
         const EstimateVariant *v = variant(f, i);
-        uint64_t before = total_bytes(&f->estimate.now);
+        uint64_t before = total_bytes(&f->estimate.now), total;
         bool units;
         json_t *o;
         int r = 0;
@@ -173,6 +176,7 @@ static json_t *variant_object(const Forecast *f, size_t i) {
         if (!v)
                 return json_null();
         units = v->ids_per_unit > 0;
+        total = total_bytes(v);
         o = json_object();
         r |= json_put_known(o, "ids_per_unit", units, v->ids_per_unit);
         r |= json_put_known(o, "unit_struct_bytes", units, v->unit_struct_bytes);
@@ -180,10 +184,10 @@ static json_t *variant_object(const Forecast *f, size_t i) {
         r |= json_put_known(o, "units", units, v->units);
         r |= json_put_u64(o, "unit_bytes", v->unit_bytes);
         r |= json_put_u64(o, "array_bytes", v->array_bytes);
-        r |= json_put_u64(o, "total_bytes", total_bytes(v));
+        r |= json_put_u64(o, "total_bytes", total);
         if (i > 0) {
-                r |= json_put_i64(o, "saved_bytes", (int64_t)(before - total_bytes(v)));
-                r |= before > 0 ? json_put_real(o, "saved_percent", 100.0 * ((double)before - (double)total_bytes(v)) / (double)before)
+                r |= json_put_i64(o, "saved_bytes", (int64_t)(before - total));
+                r |= before > 0 ? json_put_real(o, "saved_percent", 100.0 * ((double)before - (double)total) / (double)before)
                                 : json_put_null(o, "saved_percent");
         }
         if (r == 0)
@@ -250,8 +254,10 @@ static ExitCode print(const Options *options, Forecast *f) {
                 else
                         add_host_assumptions(&t, f);
                 r = t.failed ? -ENOMEM : table_print(&table, &f->format);
-                if (r >= 0)
-                        (void)printf("\n%s", text_get(&t));
+                if (r >= 0) {
+                        (void)fputc('\n', stdout);
+                        text_print_wrapped(text_get(&t), f->format.terminal && f->format.width < PROSE_WIDTH ? f->format.width : PROSE_WIDTH);
+                }
                 text_done(&t);
         }
         if (r == -ENOMEM)

@@ -13,6 +13,9 @@
 #define TOP_LIMIT 20U
 /* Lines of the screen that are no rows: heading, empty line, five of totals, the prompt. */
 #define WATCH_LINES 8U
+/* Of that width none of the sentences is broken; narrower, up to four more lines go to them. */
+#define WATCH_WIDE 130U
+#define WATCH_LINES_NARROW 12U
 
 #define MEMBERS_MAX (2U * COLUMNS_MAX)
 
@@ -85,7 +88,7 @@ static int print_table(const List *list, const Selection *selection, const Row *
                 columns_[i] = (TableColumn){
                         .name = c->name,
                         .right = c->type != COLUMN_STRING && c->type != COLUMN_PATH,
-                        .shorten = c->type == COLUMN_PATH,
+                        .weight = column_weight(c),
                 };
         }
         r = table_print(&table, &list->format);
@@ -107,8 +110,11 @@ static int print_footer(const List *list, const Selection *selection, const Row 
                 footer_add_changes(&t, &list->format, row->previous, row->reading);
         if (t.failed)
                 r = -ENOMEM;
-        else
-                (void)printf("%s%s", selection->n_memcgs > 0 ? "\n" : "", text_get(&t));
+        else {
+                if (selection->n_memcgs > 0)
+                        (void)fputc('\n', stdout);
+                text_print_wrapped(text_get(&t), list->format.width);
+        }
         text_done(&t);
         return r;
 }
@@ -160,8 +166,11 @@ static size_t limit_of(const List *list) {
         if (option_given(o, OPTION_LIMIT))
                 return (size_t)o->limit;
         /* What scrolls away while it is redrawn nobody can read. */
-        if (o->watch_sec > 0 && list->format.terminal && !option_given(o, OPTION_JSON))
-                return list->format.lines > WATCH_LINES ? list->format.lines - WATCH_LINES : 1;
+        if (o->watch_sec > 0 && list->format.terminal && !option_given(o, OPTION_JSON)) {
+                unsigned rest = list->format.width >= WATCH_WIDE ? WATCH_LINES : WATCH_LINES_NARROW;
+
+                return list->format.lines > rest ? list->format.lines - rest : 1;
+        }
         return strcmp(o->verb->name, "top") == 0 ? TOP_LIMIT : 0;
 }
 

@@ -92,14 +92,15 @@ static void add_overhead(Sheet *s) {
         label(s, "Overhead");
         text_add_size_words(&s->text, &s->format, census_overhead(m));
         if (!flat) {
-                text_add_string(&s->text, ": ");
+                text_add_string(&s->text, " (");
                 text_add_count_of(&s->text, m->units, "unit", "units");
                 text_add_string(&s->text, " in ");
                 text_add_count_of(&s->text, m->slots, "slot", "slots");
-                text_add_string(&s->text, " take ");
+                text_add_string(&s->text, ": ");
                 text_add_size_words(&s->text, &s->format, m->unit_bytes);
-                text_add_string(&s->text, ", arrays ");
+                text_add_string(&s->text, ", arrays: ");
                 text_add_size_words(&s->text, &s->format, m->array_bytes);
+                text_add_string(&s->text, ")");
         }
         text_add_string(&s->text, "\n");
 
@@ -132,7 +133,7 @@ static void add_memory(Sheet *s) {
 static void add_pin(Sheet *s, const Pin *pin) {
         Text *t = &s->text;
 
-        text_add(t, "%*s  %s: %s", LABEL_WIDTH, "", pin_cause_to_string(pin->cause), pin->exact ? "" : "about ");
+        text_add(t, "%s: %s", pin_cause_to_string(pin->cause), pin->exact ? "" : "about ");
         text_add_count_of(t, pin->refs, "reference", "references");
         if (pin->has_bytes) {
                 text_add(t, ", %s", pin->at_least ? "at least " : "");
@@ -174,9 +175,13 @@ static void add_pins(Sheet *s) {
         if (!all || !pins_get(all, s->row.memcg, &pins, &n))
                 return;
         label(s, "Pins");
-        text_add_string(&s->text, n > 0 ? "\n" : "none\n");
-        for (size_t i = 0; i < n; i++)
+        if (n == 0)
+                text_add_string(&s->text, "none\n");
+        for (size_t i = 0; i < n; i++) {
+                if (i > 0)
+                        text_add(&s->text, "%*s  ", LABEL_WIDTH, "");
                 add_pin(s, pins + i);
+        }
         if (n > 0 && !pins_writeback_known(all)) {
                 text_add(&s->text, "%*s  ", LABEL_WIDTH, "");
                 footer_add_pins(&s->text, s->row.reading);
@@ -222,7 +227,7 @@ static int node_cell(void *userdata, size_t row, size_t column, const Format *fo
 
 static int print_nodes(Sheet *s) {
         static const TableColumn columns_[] = {
-                { "NODE", true, false }, { "IDS", true, false }, { "SLOTS", true, false }, { "UNITS", true, false }, { "ARRAY", true, false },
+                { "NODE", true, 0 }, { "IDS", true, 0 }, { "SLOTS", true, 0 }, { "UNITS", true, 0 }, { "ARRAY", true, 0 },
         };
         Table table = {
                 .columns = columns_,

@@ -21,7 +21,7 @@ const Verb verbs[] = {
         },
         {
                 .name = "top",
-                .help = "the 20 with most overhead",
+                .help = "the 20 memory cgroups with most overhead",
                 .accepts = SELECTING | TABULAR,
                 .columns = COLUMN_MEMCG,
                 .default_columns = "SERIAL,STATE,UNITS,OVERHEAD,SUBTREE,DYING,REFS,PINS,PATH",
@@ -30,12 +30,12 @@ const Verb verbs[] = {
         {
                 .name = "show",
                 .argument = "PATH|SERIAL",
-                .help = "all about one: whose, on which nodes, what pins it",
+                .help = "one memory cgroup: whose, on which nodes, what pins it",
                 .run = verb_show,
         },
         {
                 .name = "creators",
-                .help = "dying ones, grouped by who makes them",
+                .help = "dying memory cgroups, grouped by who makes them",
                 .accepts = TABULAR | OPTION_BIT(OPTION_LIMIT),
                 .columns = COLUMN_GROUP,
                 .default_columns = "COUNT,UNITS,OVERHEAD,CAUSES,PATTERN,ANCESTOR",
