@@ -148,7 +148,7 @@ static void check_control(void) {
         int r = silent(child_without_logger, &bytes);
 
         if (r == CHILD_NO_NAMESPACE)
-                skip(name, "no mount namespace of our own: not root");
+                skip(name, "no mount namespace of our own: not root, or in a chroot");
         else
                 point(r == 0 && bytes > 0, "%s: %lld bytes", name, (long long)bytes);
 }
@@ -158,7 +158,7 @@ static void check_silence(const char *name, int (*fn)(void), int expected) {
         int r = silent(fn, &bytes);
 
         if (r == CHILD_NO_NAMESPACE) {
-                skip(name, "no mount namespace of our own: not root");
+                skip(name, "no mount namespace of our own: not root, or in a chroot");
                 return;
         }
         point(r == expected && bytes == 0, "%s: error %d, %lld bytes written", name, r, (long long)bytes);

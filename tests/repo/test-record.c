@@ -83,8 +83,12 @@ static void check_comparison(const struct btf *btf, const struct btf_type *t) {
         Field table[ELEMENTSOF(fields)];
         size_t i = 0;
 
-        while (strcmp(fields[i].record, record) != 0)
+        while (i < ELEMENTSOF(fields) && strcmp(fields[i].record, record) != 0)
                 i++;
+        if (i == ELEMENTSOF(fields)) {
+                point(false, "struct %s is not in record.h", record);
+                return;
+        }
         for (unsigned wrong = 0; wrong < 4; wrong++) {
                 memcpy(table, fields, sizeof(fields));
                 switch (wrong) {
