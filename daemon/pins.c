@@ -221,7 +221,8 @@ static uint64_t sum_named(const Pin *pins, size_t n) {
 }
 
 static int add_rest(Pins *p, const CensusMemcg *m, size_t first) {
-        uint64_t named = sum_named(p->pins + first, p->n_pins - first);
+        /* Without any pin there is no array yet, and nothing may be added to NULL, not even nothing. */
+        uint64_t named = p->n_pins > first ? sum_named(p->pins + first, p->n_pins - first) : 0;
         const Pin rest = {
                 .cause = PIN_UNEXPLAINED,
                 /* With part of the writeback structures unseen, some of the rest may be theirs. */
