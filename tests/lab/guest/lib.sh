@@ -104,13 +104,18 @@ list_count() {
 
 nodes() { list_count "$(cat "/sys/devices/system/node/$1")"; }  # possible, online, has_memory, ...
 
-# Active objects over all caches whose objects take SIZE bytes in a slab. Slabs that are a CPU's own count as full:
-# call slab_flush before, and compare gains, not totals.
-slab_objects() { awk -v size="$1" 'NR > 2 && $4 == size { n += $2 } END { print n + 0 }' /proc/slabinfo; }
+# slab_objects SIZE [FILE]: active objects over all caches whose objects take SIZE bytes, now or in a copy of slabinfo.
+# Slabs that are a CPU's own count as full: call slab_flush SIZE before, and compare gains, not totals.
+slab_objects() { awk -v size="$1" 'NR > 2 && $4 == size { n += $2 } END { print n + 0 }' "${2:-/proc/slabinfo}"; }
 
+# slab_flush SIZE...: give free slabs back. Caches that share a name's slabs are symbolic links: once is enough.
 slab_flush() {
     for lab_cache in /sys/kernel/slab/*; do
-        [ -L "$lab_cache" ] || [ "$(cat "$lab_cache/slab_size")" != "$1" ] || echo 1 >"$lab_cache/shrink"
+        [ -L "$lab_cache" ] && continue
+        read -r lab_size <"$lab_cache/slab_size"
+        case " $* " in
+        *" $lab_size "*) echo 1 >"$lab_cache/shrink" ;;
+        esac
     done
 }
 
@@ -137,6 +142,12 @@ cgroup_make() {
             lab_rest=${lab_rest#*/}
         done
     done
+}
+
+# cgroups_make COUNT CGROUP: that many children 0, 1, ... with memory switched on, in the fastest way
+cgroups_make() {
+    cgroup_make "$2" && (cd "$2" && seq 0 $(($1 - 1)) | xargs mkdir) || return 1
+    [ "$LAB_MEMORY" != "$LAB_UNIFIED" ] || echo +memory >"$2/cgroup.subtree_control"
 }
 
 # cgroup_run CGROUP COMMAND...: in a process of its own that lives and dies in the cgroup
@@ -168,9 +179,10 @@ tmpfs_make() { mkdir -p "$1" && mount -t tmpfs -o "${2:-size=64m}" tmpfs "$1"; }
 
 # mounts_make COUNT DIRECTORY: that many tmpfs superblocks, each registering shrinkers
 mounts_make() {
+    mkdir -p "$2" && (cd "$2" && seq 0 $(($1 - 1)) | xargs mkdir) || return 1
     lab_mount=0
     while [ $lab_mount -lt "$1" ]; do
-        mkdir -p "$2/$lab_mount" && mount -t tmpfs -o size=64k tmpfs "$2/$lab_mount" || return 1
+        mount -t tmpfs -o size=64k tmpfs "$2/$lab_mount" || return 1
         lab_mount=$((lab_mount + 1))
     done
 }
@@ -222,8 +234,10 @@ writeback_hold() {
 
 # pin_writeback CGROUP FILE: a dirty inode with cgroup writeback. Its bdi_writeback holds the css. Needs memory and io on
 # v2, writeback_hold, and one of the writeback_files. Do not sync.
+# The pause: the kernel makes the bdi_writeback without sleeping, out of the per-cpu memory that is at hand. A new cgroup
+# has just used that up, and a worker gets more; when there is none, the inode quietly goes to the root's.
 pin_writeback() {
-    cgroup_make "$1" &&
+    cgroup_make "$1" && sleep 0.2 &&
         cgroup_run "$1" dd if=/dev/zero of="$2" bs=4096 count=5 conv=notrunc 2>/dev/null &&
         rmdir "$1"
 }

@@ -11,59 +11,68 @@ total()   { tail -n 1 $out | grep -o "\"$1\":[0-9]*" | cut -d: -f2; }
 lines()   { grep -v '^{"totals"' $out | grep "$@"; }
 summary() { note "$(tail -n 1 $out)"; }
 
+# slabs NAME: keep what the slab allocator has given out
+slabs() {
+    slab_flush 512 1024 2048 4096 8192
+    cat /proc/slabinfo >"/tmp/slabs-$1"
+}
+gained() { echo $(($(slab_objects "$1" "/tmp/slabs-$3") - $(slab_objects "$1" "/tmp/slabs-$2"))); }  # SIZE FROM TO
+
 check "ext4 with cgroup writeback" loop_ext4 /mnt/wb
 check "$WRITEBACK files to dirty" writeback_files /mnt/wb $WRITEBACK
 check "zram swap" zram_swap 64
 check "tmpfs" tmpfs_make /mnt/swap
 writeback_hold
-check "$MOUNTS superblocks, for shrinker ids" mounts_make $MOUNTS /mnt/many
-cgroup_make "$root/a"
+check "cgroups" cgroup_make "$root/few" "$root/many"
 
-# A census of what there is, then of so many cgroups more.
+# Some memcgs while there are few shrinker ids, as many while there are many. What one costs besides shrinker info is in
+# both, so the difference of what the two cost in slab objects is shrinker info alone.
 check "first census" census
 summary
-memcgs=$(total memcgs) units=$(total units) bytes=$(total bytes) max=$(total map_nr_max)
-check_range "ids cover the mounts, each with two shrinkers at most" "$max" $MOUNTS $((4 * MOUNTS))
-
-if [ -n "$units" ]; then
-    alloc=1024  # a unit of 520 bytes
-    [ "$(total unit_struct_bytes)" -gt 512 ] || alloc=512
-    slots=$(((max + $(total ids_per_unit) - 1) / $(total ids_per_unit)))
-else
-    alloc=$((bytes / memcgs / LAB_POSSIBLE))
-    note "shrinker info takes $alloc bytes"
-    for size in 1024 2048 4096 8192; do
-        [ $size -ge $alloc ] && alloc=$size && break
-    done
-    slots=1
-fi
-slab_flush $alloc
-before=$(slab_objects $alloc)
-i=0
-while [ $i -lt $LIVE ]; do
-    mkdir "$root/a/$i"
-    i=$((i + 1))
-done
-echo +memory >"$root/a/cgroup.subtree_control"
-slab_flush $alloc
-gain=$(($(slab_objects $alloc) - before))
-
+few_max=$(total map_nr_max)
+slabs a
+check "$LIVE cgroups while there are few shrinker ids" cgroups_make $LIVE "$root/few"
+slabs b
+check "$MOUNTS superblocks, for shrinker ids" mounts_make $MOUNTS /mnt/many
 check "second census" census
+summary
+memcgs=$(total memcgs) units=$(total units) bytes=$(total bytes) max=$(total map_nr_max)
+check_range "ids cover the mounts" "$max" $MOUNTS $((few_max + 2 * MOUNTS))
+slabs c
+check "$LIVE cgroups while there are many" cgroups_make $LIVE "$root/many"
+slabs d
+
+check "third census" census
 summary
 check_eq "memcgs gained" $(($(total memcgs) - memcgs)) $LIVE
 check_eq "live ones against directories" "$(total live)" "$(find "$LAB_MEMORY" -type d | wc -l)"
 check_eq "missing shrinker info" "$(total infos_missing)" 0
-wanted=$((LIVE * LAB_POSSIBLE * slots))
+infos=$((LIVE * LAB_POSSIBLE))
 if [ -n "$units" ]; then
+    per_unit=$(total ids_per_unit)
+    slots=$(((max + per_unit - 1) / per_unit)) few_slots=$(((few_max + per_unit - 1) / per_unit))
     check_eq "units gained, $LIVE cgroups on $LAB_POSSIBLE possible nodes with $slots slots" \
-        $(($(total units) - units)) $wanted
+        $(($(total units) - units)) $((infos * slots))
     check_eq "slots" "$(total slots)" $(($(total memcgs) * LAB_POSSIBLE * slots))
+    size=1024
+    [ "$(total unit_struct_bytes)" -gt 512 ] || size=512
+    wanted=$((infos * (slots - few_slots)))
 else
-    check_eq "bytes gained, $LIVE cgroups on $LAB_POSSIBLE possible nodes" \
-        $(($(total bytes) - bytes)) $((LIVE * bytes / memcgs))
+    check_eq "bytes gained, $LIVE cgroups on $LAB_POSSIBLE possible nodes with $max ids" \
+        $(($(total bytes) - bytes)) $((infos * (max * 8 + max / 8 + 32)))
+    # One allocation, of another size than with few ids: none of this size then.
+    size=$((max * 8 + max / 8 + 32))
+    for power in 8192 4096 2048 1024; do
+        [ $power -lt "$size" ] || rounded=$power
+    done
+    size=$rounded
+    wanted=$infos
 fi
-# A few other objects of that size come with each cgroup; none must be missing.
-check_range "slab objects of $alloc bytes gained" $gain $wanted $((wanted + 2 * LIVE))
+with_many=$(gained "$size" c d) with_few=$(gained "$size" a b)
+note "objects of $size bytes for $LIVE cgroups: $with_few with $few_max ids, $with_many with $max"
+# Slabs that a CPU holds, or that a node has parts of, count in whole: a hundredth, and four slabs of eight.
+check_range "objects of $size bytes for shrinker info" $((with_many - with_few)) \
+    $((wanted - wanted / 100 - 32)) $((wanted + wanted / 100 + 32))
 
 # The dying.
 i=0
@@ -77,7 +86,7 @@ while [ $i -lt $SWAP ]; do
     i=$((i + 1))
 done
 sleep 2
-check "third census" census
+check "fourth census" census
 summary
 check_eq "dying memcgs against arithmetic" "$(total dying)" $((WRITEBACK + SWAP))
 check_eq "dying memcgs against cgroup.stat" "$(total dying)" "$(dying)"
@@ -103,6 +112,6 @@ give census.json <$out
 
 check "swap is switched off" swapoff /dev/zram0
 rm /mnt/swap/* /mnt/wb/[0-9]*
-check_eq "dying in the end" "$(wait_eq 20 0 dying)" 0
+check_eq "dying in the end" "$(wait_eq 60 0 dying)" 0
 check "last census" census
 check_eq "dying memcgs in the last census" "$(total dying)" 0

@@ -30,7 +30,7 @@ socket()       { pin_socket "$root/s$1" $((5000 + $1)); }
 no_socket()    { unpin_socket $((5000 + $1)); }
 
 check "$FREE cgroups without a pin come and go" each $FREE free
-check_eq "dying of them after a while" "$(wait_eq 20 0 dying)" 0
+check_eq "dying of them after a while" "$(wait_eq 60 0 dying)" 0
 
 check "$WRITEBACK cgroups with dirty data" each $WRITEBACK writeback
 sleep 2
@@ -52,12 +52,12 @@ else
 fi
 
 each $SOCKET no_socket
-check_eq "dying after the sockets are closed" "$(wait_eq 20 $((WRITEBACK + SWAP)) dying)" $((WRITEBACK + SWAP))
+check_eq "dying after the sockets are closed" "$(wait_eq 60 $((WRITEBACK + SWAP)) dying)" $((WRITEBACK + SWAP))
 each $SWAP no_swap
 note "dying after the swapped files are removed: $(wait_eq 5 $WRITEBACK dying)"
 check "swap is switched off" swapoff /dev/zram0
-check_eq "dying after that" "$(wait_eq 20 $WRITEBACK dying)" $WRITEBACK
+check_eq "dying after that" "$(wait_eq 60 $WRITEBACK dying)" $WRITEBACK
 each $WRITEBACK no_writeback
-check_eq "dying after the dirty files are removed" "$(wait_eq 20 0 dying)" 0
+check_eq "dying after the dirty files are removed" "$(wait_eq 60 0 dying)" 0
 check "the directory above them can be removed" rmdir "$root"
-check_eq "dying at the end" "$(wait_eq 20 0 dying)" 0
+check_eq "dying at the end" "$(wait_eq 60 0 dying)" 0
