@@ -45,3 +45,11 @@ ExitCode exit_complain(ExitCode code, const char *format, ...) {
 ExitCode exit_out_of_memory(void) {
         return exit_complain(CTL_EXIT_FAILURE, "out of memory");
 }
+
+ExitCode exit_from_output(int r) {
+        if (r >= 0 || r == -EIO)
+                return CTL_EXIT_OK;
+        if (r == -ENOMEM)
+                return exit_out_of_memory();
+        return exit_complain(CTL_EXIT_FAILURE, "cannot make the output: %s", strerror(-r));
+}

@@ -28,3 +28,8 @@ ExitCode exit_from_errno(int error);
 /* One line on stderr, behind the program's name. Returns code, so that a failure is one statement. */
 ExitCode exit_complain(ExitCode code, const char *format, ...) _printf_(2, 3);
 ExitCode exit_out_of_memory(void);
+/*
+ * What became of the output, 0 or a negative errno → a code, after complaining. -EIO is CTL_EXIT_OK here: that the stream failed is told,
+ * or not told, once at the end, when it is closed.
+ */
+ExitCode exit_from_output(int r);

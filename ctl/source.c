@@ -25,10 +25,15 @@ static void note_unsettled(const Reading *r) {
         Text t = {};
 
         text_add_string(&t, "memory cgroups changed while they were counted: ");
-        text_add_count(&t, r->added);
-        text_add_string(&t, " came, ");
-        text_add_count(&t, r->gone);
-        text_add_string(&t, " went. The totals are near the truth, not exact");
+        if (r->added == 0 && r->gone == 0)
+                text_add_string(&t, "some began to live or to die");
+        else {
+                text_add_count(&t, r->added);
+                text_add_string(&t, " came, ");
+                text_add_count(&t, r->gone);
+                text_add_string(&t, " went");
+        }
+        text_add_string(&t, ". The totals are near the truth, not exact");
         (void)exit_complain(CTL_EXIT_OK, "%s", text_get(&t));
         text_done(&t);
 }

@@ -139,6 +139,7 @@ static ExitCode print(const Options *o, const ColumnList *list, const Probe *pro
         _cleanup_(groups_freep) Groups *groups = NULL;
         Row row = { .facts = probe_facts(probe), .reading = reading };
         Format format;
+        ExitCode code;
         size_t n;
         int r;
 
@@ -154,9 +155,8 @@ static ExitCode print(const Options *o, const ColumnList *list, const Probe *pro
                 if (r >= 0 && !option_given(o, OPTION_NOHEADINGS))
                         r = print_footer(groups, n, reading, &format);
         }
-        if (r == -ENOMEM)
-                return exit_out_of_memory();
-        return r < 0 ? CTL_EXIT_FAILURE : source_verdict(probe, reading);
+        code = exit_from_output(r);
+        return code == CTL_EXIT_OK ? source_verdict(probe, reading) : code;
 }
 
 ExitCode verb_creators(const Options *options) {

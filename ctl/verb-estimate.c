@@ -260,9 +260,7 @@ static ExitCode print(const Options *options, Forecast *f) {
                 }
                 text_done(&t);
         }
-        if (r == -ENOMEM)
-                return exit_out_of_memory();
-        return r < 0 ? CTL_EXIT_FAILURE : CTL_EXIT_OK;
+        return exit_from_output(r);
 }
 
 static ExitCode estimate_for_model(const Options *options) {

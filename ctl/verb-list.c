@@ -187,9 +187,7 @@ static ExitCode print_round(const List *list, const Reading *previous, const Rea
                 r = print_footer(list, &selection, &row);
         selection_done(&selection);
 
-        if (r == -ENOMEM)
-                return exit_out_of_memory();
-        return r < 0 ? CTL_EXIT_FAILURE : CTL_EXIT_OK;
+        return exit_from_output(r);
 }
 
 static ExitCode run_rounds(List *list) {

@@ -316,9 +316,8 @@ static ExitCode show(const Options *options, const Probe *probe, const Reading *
                 r = print_sheet(&s, others, n_others);
         text_done(&s.text);
         row_done(&s.row);
-        if (r == -ENOMEM)
-                return exit_out_of_memory();
-        return r < 0 ? CTL_EXIT_FAILURE : source_verdict(probe, reading);
+        code = exit_from_output(r);
+        return code == CTL_EXIT_OK ? source_verdict(probe, reading) : code;
 }
 
 ExitCode verb_show(const Options *options) {

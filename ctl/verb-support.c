@@ -235,6 +235,7 @@ ExitCode verb_support(const Options *options) {
         Answers a = {};
         ProbeError error = {};
         bool json = option_given(options, OPTION_JSON);
+        ExitCode code;
         int r;
 
         a.effective_known = read_effective(&a.effective);
@@ -257,12 +258,9 @@ ExitCode verb_support(const Options *options) {
         }
 
         r = json ? print_json(&a) : print_text(options, &a);
-        if (r == -ENOMEM)
-                return exit_out_of_memory();
-        if (r < 0)
-                return CTL_EXIT_FAILURE;
-        if (a.reading)
-                return CTL_EXIT_OK;
+        code = exit_from_output(r);
+        if (code != CTL_EXIT_OK || a.reading)
+                return code;
         if (!error.error)
                 error.error = -EIO;
         return source_failed(&error);

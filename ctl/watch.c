@@ -2,18 +2,29 @@
 #include "watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NSEC_PER_SEC 1000000000ULL
 
 static volatile sig_atomic_t interrupted;
+static int sink = -1; /* /dev/null */
 
+/*
+ * Whoever stopped the terminal with Ctrl-S, or does not empty the pipe, still wants Ctrl-C to end the program. The write that waits comes
+ * back with EINTR, and stdio would only begin the next one: from here on output goes nowhere.
+ */
 static void on_signal(int signal_number) {
+        int saved = errno;
+
         (void)signal_number;
         interrupted = 1;
+        (void)dup2(sink, STDOUT_FILENO);
+        errno = saved;
 }
 
 static uint64_t now_nsec(void) {
@@ -24,9 +35,13 @@ static uint64_t now_nsec(void) {
 }
 
 int watch_begin(Watch *ret, uint64_t period_sec) {
-        /* No SA_RESTART: a write to a terminal stopped with Ctrl-S has to come back too. */
-        struct sigaction action = { .sa_handler = on_signal };
+        /* No SA_RESTART, so that a write comes back. A second Ctrl-C ends the program at once. */
+        struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
 
+        if (sink < 0)
+                sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        if (sink < 0)
+                return -errno;
         if (sigaction(SIGINT, &action, NULL) < 0 || sigaction(SIGTERM, &action, NULL) < 0)
                 return -errno;
         *ret = (Watch){ .period_sec = period_sec, .next_nsec = now_nsec() };

@@ -403,8 +403,10 @@ int probe_summary(Probe *p, uint64_t above, ProbeSummary *ret, ProbeStats *stats
         (void)ret_error;
         *ret = p->summary;
         /* A second round finds more, so that --watch has something to tell. */
-        if (p->rounds++ == 0 && getenv("SHRINKWATCH_FAKE_GROWS"))
+        if (p->rounds++ == 0 && getenv("SHRINKWATCH_FAKE_GROWS")) {
                 add_memcg(p, p->serial + 1, 1, "late.scope", "live", "");
+                p->summary.highest_serial = p->serial;
+        }
         return 0;
 }
 
