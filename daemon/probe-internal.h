@@ -32,6 +32,7 @@ typedef struct ProbeProgram {
         volatile struct sw_control *control;
         const uint8_t *out;
         int64_t budget; /* work of the next slice; adapts to how long slices take */
+        bool budget_fixed; /* unless a test set it */
 } ProbeProgram;
 
 typedef struct ProbePass {

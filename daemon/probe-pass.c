@@ -88,7 +88,7 @@ int probe_pass_run(ProbeProgram *program, const ProbeFacts *facts, const ProbePa
                 stats->slice_nsec_sum += nsec;
                 if (nsec / 1000 > stats->longest_slice_usec)
                         stats->longest_slice_usec = nsec / 1000;
-                if (phase != SW_PHASE_DONE)
+                if (phase != SW_PHASE_DONE && !program->budget_fixed)
                         adapt_budget(program, nsec);
 
                 if (phase == SW_PHASE_LOST) {

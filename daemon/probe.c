@@ -358,3 +358,12 @@ bool probe_unit_cache(const Probe *p, const char **ret_name) {
         *ret_name = p->unit_cache_name;
         return true;
 }
+
+void probe_set_budget(Probe *p, int64_t budget) {
+        ProbeProgram *programs[] = { &p->walk_program, &p->rings_program, &p->lists_program };
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                programs[i]->budget = budget > 0 ? budget : BUDGET_FIRST;
+                programs[i]->budget_fixed = budget > 0;
+        }
+}
