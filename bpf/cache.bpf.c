@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The slab cache of an address: what the allocator really takes for an object. bpf_get_kmem_cache() is a kfunc from 6.13
- * (a992d7a39797 "mm/bpf: Add bpf_get_kmem_cache() kfunc"), so this object is opened only where BTF has it.
+ * (a992d7a39791 "mm/bpf: Add bpf_get_kmem_cache() kfunc"), so this object is opened only where BTF has it.
  *
  * size, not object_size: with debugging on, an object takes more than was asked for, and slabinfo counts that as well.
  */

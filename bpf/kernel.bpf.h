@@ -209,7 +209,7 @@ struct super_block {
         struct shrinker *s_shrink;
         struct list_lru s_dentry_lru;
 };
-/* Before 6.7 the shrinker was part of the superblock: 1720f5dd8d3c ("fs: super: dynamically allocate the s_shrink"). */
+/* Before 6.7 the shrinker was part of the superblock: 1720f5dd8d3a ("fs: super: dynamically allocate the s_shrink"). */
 struct super_block___pre_v6_7 {
         struct shrinker s_shrink;
 };

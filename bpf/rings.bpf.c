@@ -7,7 +7,8 @@
  * A ring is done when it comes back to where it began, with exactly one head in it; otherwise the answer is "unknown". Both rings are
  * RCU lists from 6.7; before, the one of the shrinkers is under a semaphore, and a member can be freed while we look at it. So every
  * slice ends within its bound, every member is checked, and a slice goes on at the newest member it remembers that is still there.
- * Members are only ever added at the tail: what lies between that member and the last one sent is gone.
+ * Members are only ever added beside the head (at the tail; list_lrus at the front): what lies between that member and the last one
+ * sent is gone. Should the head lie between them, it is met twice, and the ring does not count.
  */
 #include "kernel.bpf.h"
 

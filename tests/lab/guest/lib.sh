@@ -86,7 +86,7 @@ wait_eq() {
 # have PROGRAM: carried, or a command of busybox
 have() { type "$1" >/dev/null 2>&1; }
 
-# give NAME <FILE: hand a file to the host, which puts it beside the guest's logs (and keeps it with --keep)
+# give NAME <FILE: hand a file to the host, which puts it into given/ beside the guest's logs (kept with --keep)
 give() {
     echo "lab-file $1"
     gzip -c | base64 | sed 's/^/lab-data /'

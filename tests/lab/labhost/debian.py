@@ -7,6 +7,7 @@ them many machines reach nothing.
 """
 
 import functools
+import hashlib
 import os
 import re
 import subprocess
@@ -150,6 +151,12 @@ Dir::Etc::preferencesparts "/dev/null";
         if not found:
             raise LabError(f"no package matches {pattern} in the lists of {self.directory}/sources.list")
         return max(found, key=functools.cmp_to_key(compare_packages))
+
+    def is_intact(self, name, version, path):
+        """Whether a file downloaded earlier is still what the signed lists say it is."""
+        text = run(["apt-cache", "-c", self.config, "show", f"{name}={version}"])
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return f"SHA256: {digest}" in text.splitlines()
 
     def download(self, name, version, directory):
         """Fetch one .deb into directory (apt checks its hash against the signed lists) and return its path."""

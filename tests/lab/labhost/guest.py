@@ -6,6 +6,7 @@ import gzip
 import os
 import re
 import subprocess
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\]")
 
 # (regular expression, reason) of complaints that say nothing about us
 HARMLESS = ()
+
+STOP = threading.Event()  # set: guests that run are killed at once
 
 MIB_PER_NODE = 32       # least memory of an online node that a kernel still boots with
 MIB_PER_ABSENT_NODE = 128
@@ -85,7 +88,7 @@ def command(kernel, image, scenario, directory):
 
 
 def boot(kernel, scenario, programs, directory):
-    """Boot, run, judge → Result. directory: an empty one, for logs; what the guest gives goes there too."""
+    """Boot, run, judge → Result. directory: an empty one, for logs; what the guest gives goes into its folder given."""
     directory = Path(directory)
     image = directory / "initramfs"
     config = {"kernel": kernel.series, "hierarchy": scenario.hierarchy, "nodes": scenario.nodes,
@@ -110,7 +113,9 @@ def boot(kernel, scenario, programs, directory):
                 if elapsed > scenario.timeout:
                     reason = f"not finished after {scenario.timeout} seconds"
                     break
-                time.sleep(0.05)
+                if STOP.wait(0.05):
+                    reason = "interrupted"
+                    break
         finally:
             child.kill()
     result.seconds = time.monotonic() - start
@@ -118,7 +123,8 @@ def boot(kernel, scenario, programs, directory):
         reason = f"QEMU ended with {child.returncode}: {(directory / 'qemu.log').read_text(errors='replace').strip()}"
     read_output(output.read_text(errors="replace") if output.exists() else "", result)
     for name, data in result.files.items():
-        (directory / name).write_bytes(data)
+        (directory / "given").mkdir(exist_ok=True)
+        (directory / "given" / name).write_bytes(data)
     judge(result, reason, (directory / "console.log"), scenario)
     return result
 

@@ -179,7 +179,7 @@ def _build(apt, series, name, version, entry):
         for template in SERIES[series].packages:
             package = template.format(release)
             deb = debian.deb_path(debs_directory, package, version)
-            if not deb.exists():
+            if not deb.exists() or not apt.is_intact(package, version, deb):
                 apt.download(package, version, debs_directory)
             tree.read_deb(deb)
             debs.append(deb.name)
@@ -214,12 +214,15 @@ class Tree:
 
     def read_deb(self, deb):
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as child:
-            with tarfile.open(fileobj=child.stdout, mode="r|") as archive:
-                for member in archive:
-                    if member.isfile():
-                        self._take(member.name, lambda m=member: archive.extractfile(m).read())
+            try:
+                with tarfile.open(fileobj=child.stdout, mode="r|") as archive:
+                    for member in archive:
+                        if member.isfile():
+                            self._take(member.name, lambda m=member: archive.extractfile(m).read())
+            except tarfile.TarError as e:
+                raise LabError(f"{deb}: {e}") from e
         if child.returncode != 0:
-            raise LabError(f"{deb}: dpkg-deb failed; remove the file and fetch again")
+            raise LabError(f"{deb}: dpkg-deb failed with {child.returncode}")
 
     def _take(self, path, read):
         base = os.path.basename(path)

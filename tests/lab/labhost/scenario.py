@@ -54,12 +54,13 @@ ADDING = ("programs", "optional", "allow")  # these gather over several mentions
 
 
 def load(name):
-    path = DIRECTORY / f"{name}.sh"
+    """A scenario by name, or by the path of a file that ends in .sh."""
+    path = Path(name) if name.endswith(".sh") else DIRECTORY / f"{name}.sh"
     if not path.is_file():
         raise LabError(f"no scenario {name} (tests/lab/run --list names them)")
     comments = [line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
     text = [line for line in comments if line and not line.startswith(("SPDX-", "lab:"))]
-    scenario = Scenario(name, path, text[0] if text else "")
+    scenario = Scenario(path.stem, path, text[0] if text else "")
     for line in comments:
         if not line.startswith("lab:"):
             continue
