@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The host's side of the lab, without a guest and without a network."""
+
+import base64
+import gzip
+import io
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from labhost import LabError, debian, guest, initramfs, kernels, scenario  # noqa: E402
+
+
+class Debian(unittest.TestCase):
+    # What apt-get --print-uris update prints on Debian 12 and 13, the mirror's name made up.
+    LINES = {
+        12: ["'http://mirror.test/debian/dists/bookworm/InRelease' mirror.test_debian_dists_bookworm_InRelease 0 ",
+             "'http://mirror.test/debian/dists/bookworm/main/binary-amd64/Packages.xz' mirror.test_debian_x 0 ",
+             "'https://mirror.test/s/dists/bookworm-security/InRelease' mirror.test_s_InRelease 0 "],
+        13: ["'https://other.test/repo/dists/nodistro/InRelease' other.test_repo_dists_nodistro_InRelease 0 ",
+             "'http://mirror.test/debian/dists/trixie-updates/InRelease' mirror.test_debian_dists_InRelease 0 ",
+             "'https://mirror.test/s/dists/stable/updates/InRelease' mirror.test_s_InRelease 0 "],
+    }
+
+    def test_mirrors(self):
+        for lines in self.LINES.values():
+            self.assertEqual(debian.parse_mirrors("\n".join(lines)),
+                             {"main": "http://mirror.test/debian", "security": "https://mirror.test/s"})
+
+    def test_no_mirror_says_what_to_do(self):
+        self.assertEqual(debian.parse_mirrors(""), {})
+        with self.assertRaisesRegex(LabError, "SHRINKWATCH_SECURITY_MIRROR"):
+            debian.need_mirror({"main": "x"}, "security")
+
+    def test_order(self):
+        names = [("linux-image-6.1.0-9-x", "6.1.27-1"), ("linux-image-6.1.0-10-x", "6.1.27-1"),
+                 ("linux-image-6.1.0-57-x", "6.1.192-3")]
+        for a, b in zip(names, names[1:]):
+            self.assertLess(debian.compare_packages(a, b), 0)
+            self.assertGreater(debian.compare_packages(b, a), 0)
+        self.assertEqual(debian.compare_packages(names[0], names[0]), 0)
+
+    def test_series_do_not_mix(self):
+        names = {"6.1": "linux-image-6.1.0-57-cloud-amd64", "6.12": "linux-image-6.12.117+deb12-cloud-amd64",
+                 "7.3": "linux-binary-7.3.4+deb13-cloud-amd64"}
+        for series, name in names.items():
+            self.assertEqual([s for s, k in kernels.SERIES.items() if re.fullmatch(k.pattern, name)], [series])
+        for name in ("linux-image-6.1.0-57-amd64", "linux-image-6.1.0-57-cloud-amd64-unsigned",
+                     "linux-image-6.12.117+deb12-cloud-amd64-dbg", "linux-binary-unsigned-7.3.4+deb13-cloud-amd64"):
+            self.assertFalse([s for s, k in kernels.SERIES.items() if re.fullmatch(k.pattern, name)], name)
+
+
+class Modules(unittest.TestCase):
+    def tree(self):
+        tree = kernels.Tree("1.0")
+        image = {"a": b"\x7fELF\0depends=b,c-x\0alias=fs-a\0", "b": b"\0depends=d\0", "c_x": b"\0depends=\0",
+                 "d": b"\0depends=\0softdep=pre: e post: f\0", "e": b"\0depends=\0", "f": b"\0depends=\0"}
+        for name, data in image.items():
+            tree._take(f"./lib/modules/1.0/kernel/{name}.ko", lambda d=data: d)
+        tree._take("./lib/modules/1.0/modules.builtin", lambda: b"kernel/fs/ext4.ko\n")
+        return tree
+
+    def test_dependencies_come_first(self):
+        modules = self.tree().resolve(("a", "ext4", "nowhere"))
+        self.assertEqual(modules["a"]["deps"], ["e", "d", "b", "c_x"])
+        self.assertEqual(modules["a"]["aliases"], ["fs-a"])
+        self.assertNotIn("f", modules)  # wanted after, by nobody here
+
+    def test_builtin(self):
+        self.assertEqual(self.tree().builtin, {"ext4"})
+
+
+class Scenarios(unittest.TestCase):
+    def load(self, text):
+        with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
+            file.write(text)
+            file.flush()
+            return scenario.load(file.name)
+
+    def test_all_load(self):
+        for name in scenario.names():
+            item = scenario.load(name)
+            self.assertTrue(item.title, f"{name} has no title")
+            self.assertLessEqual(set(item.kernels), set(kernels.SERIES), name)
+
+    def test_header(self):
+        item = self.load('# SPDX-License-Identifier: x\n# Title.\n# lab: nodes=3 append="a=b c" programs=x,y\n'
+                         '# lab: programs=z kernels="6.1 7.3"\n')
+        self.assertEqual((item.title, item.nodes, item.append), ("Title.", 3, "a=b c"))
+        self.assertEqual((item.programs, item.kernels), (("x", "y", "z"), ("6.1", "7.3")))
+
+    def test_mistakes(self):
+        for line in ("node=3", "nodes", "nodes=many", "hierarchy=v3", 'allow="("'):
+            with self.assertRaises(LabError, msg=line):
+                self.load(f"# lab: {line}\n")
+
+
+class Guest(unittest.TestCase):
+    def read(self, text):
+        result = guest.Result()
+        guest.read_output(text, result)
+        return result
+
+    def test_tap(self):
+        result = self.read("# before\r\nok 1 - one: 5\r\nstray\r\nnot ok 2 - two\n# why\nok 3 - three # SKIP no swap\n"
+                           "okay is no check\n\nlab-exit 0\n")
+        self.assertEqual([(c.verdict, c.text) for c in result.checks],
+                         [("ok", "one: 5"), ("not ok", "two"), ("skip", "three: no swap")])
+        self.assertEqual((result.notes, result.checks[0].detail, result.status), (["# before"], ["stray"], 0))
+
+    def test_files(self):
+        data = bytes(range(256)) * 9
+        lines = base64.encodebytes(gzip.compress(data)).decode().split()
+        text = "".join(["lab-file ../a\n", *(f"lab-data {line}\n" for line in lines), "lab-done ../a\n"])
+        self.assertEqual(self.read(text.replace("../", "")).files, {"a": data})
+        self.assertNotIn("../a", self.read(text).files)  # a guest does not choose where its files go
+        torn = self.read("lab-file a\nlab-data AAAA\nlab-done a\n")
+        self.assertEqual((torn.files, torn.checks[0].verdict), ({}, "not ok"))
+
+    def test_complaints(self):
+        console = ("[    1.000000] WARNING: CPU: 0 PID: 1 at mm/x.c:1\n[    2.0] all is well\nWARNING: not the kernel\n"
+                   "[    3.000000] watchdog: BUG: soft lockup - CPU#0 stuck for 22s!\n"
+                   "[    4.000000] rcu: INFO: rcu_preempt self-detected stall on CPU\n"
+                   "[    5.000000] INFO: task sh:1 blocked for more than 120 seconds.\n")
+        self.assertEqual(len(guest.complaints(console, ())), 4)
+        self.assertEqual(len(guest.complaints(console, ("at mm/x.c",))), 3)
+
+    def judge(self, result, console="[    1.000000] Linux version 1\n", reason=None):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "console.log"
+            path.write_text(console, encoding="utf-8")
+            guest.judge(result, reason, path, scenario.Scenario("x", path, "x"))
+        return [c.text for c in result.checks if c.verdict == "not ok"]
+
+    def test_verdicts(self):
+        good = "ok 1 - one\nlab-exit 0\n"
+        self.assertEqual(self.judge(self.read(good)), [])
+        self.assertTrue(self.judge(self.read(good), reason="not finished"))
+        self.assertTrue(self.judge(self.read(good), console=""))
+        self.assertTrue(self.judge(self.read(good), console="[    1.000000] Kernel panic - not syncing\n"))
+        self.assertTrue(self.judge(self.read("ok 1 - one\n")))
+        self.assertTrue(self.judge(self.read("lab-exit 0\n")))
+        self.assertTrue(self.judge(self.read("ok 1 - one\nlab-exit 2\n")))
+        self.assertTrue(self.judge(self.read("Bail out! no cgroup2\nok 1 - one\nlab-exit 0\n")))
+
+    def test_nodes(self):
+        class Kernel:
+            vmlinuz = "k"
+        for nodes, possible in ((1, 0), (4, 6), (64, 64), (1, 64)):
+            item = scenario.Scenario("x", Path("x"), "x", nodes=nodes, possible=possible)
+            args = guest.command(Kernel, Path("i"), item, Path("d"))
+            self.assertEqual(sum(a.startswith("node,") for a in args), max(nodes, possible))
+            self.assertEqual(sum(a.startswith("nvdimm,") for a in args), max(0, possible - nodes))
+        for nodes, possible in ((0, 0), (65, 0), (4, 65)):
+            with self.assertRaises(LabError):
+                guest.command(Kernel, Path("i"), scenario.Scenario("x", Path("x"), "x", nodes=nodes, possible=possible),
+                              Path("d"))
+
+
+class Cpio(unittest.TestCase):
+    @unittest.skipUnless(initramfs.find_program("busybox"), "needs busybox")
+    def test_another_cpio_reads_it(self):
+        file = io.BytesIO()
+        cpio = initramfs.Cpio(file)
+        cpio.regular("/a/b/odd", b"12345", 0o755)
+        cpio.regular("/a/b/odd", b"a second one is not taken")
+        cpio.symlink("/a/link", "b/odd")
+        cpio.regular("/a/empty", b"")
+        cpio.close()
+        with tempfile.TemporaryDirectory() as directory:
+            subprocess.run([initramfs.find_program("busybox"), "cpio", "-id"], input=file.getvalue(), cwd=directory,
+                           check=True, capture_output=True)
+            self.assertEqual((Path(directory) / "a/link").read_bytes(), b"12345")
+            self.assertEqual((Path(directory) / "a/b/odd").stat().st_mode & 0o777, 0o755)
+            self.assertEqual((Path(directory) / "a/empty").stat().st_size, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
