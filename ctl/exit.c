@@ -31,14 +31,18 @@ ExitCode exit_from_errno(int error) {
 }
 
 ExitCode exit_complain(ExitCode code, const char *format, ...) {
+        _cleanup_(freep) char *text = NULL;
         va_list ap;
+        int n;
+
+        va_start(ap, format);
+        n = vasprintf(&text, format, ap);
+        va_end(ap);
+        if (n < 0)
+                text = NULL;
 
         (void)fflush(stdout); /* what was printed comes before the complaint, also when both go to one file */
-        (void)fputs("shrinkwatchctl: ", stderr);
-        va_start(ap, format);
-        (void)vfprintf(stderr, format, ap);
-        va_end(ap);
-        (void)fputc('\n', stderr);
+        (void)fprintf(stderr, "shrinkwatchctl: %s\n", text ? text : "out of memory");
         return code;
 }
 

@@ -149,10 +149,12 @@ int groups_new(Groups **ret, const Reading *reading) {
         if (!g || !members || !tops)
                 return -ENOMEM;
 
-        r = collect(c, tops, &names, members);
+        r = arena_add(&names, "", 0);
+        if (r >= 0)
+                r = collect(c, tops, &names, members);
         g->names = names.s;
-        if (r < 0)
-                return r;
+        if (r < 0 || !g->names)
+                return -ENOMEM;
 
         for (size_t i = 0; i < n_dying; i++)
                 members[i].names = g->names;

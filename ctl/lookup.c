@@ -12,7 +12,7 @@
 
 /* "a//b/" → "/a/b". Newly allocated, NULL when memory is out. */
 static char *normalise(const char *word) {
-        char *path = malloc(strlen(word) + 2), *p = path;
+        char *path = calloc(1, strlen(word) + 2), *p = path;
 
         if (!path)
                 return NULL;
@@ -28,8 +28,7 @@ static char *normalise(const char *word) {
                 word += strspn(word, "/");
         }
         if (p == path)
-                *p++ = '/';
-        *p = '\0';
+                *p = '/';
         return path;
 }
 

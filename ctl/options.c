@@ -123,19 +123,20 @@ static ExitCode take_value(Options *o, OptionId id, const char *value) {
 }
 
 /* What stands on the line fits together, and with the verb. */
-static ExitCode check(const Options *o) {
-        unsigned strange = o->given & ~(OPTION_COMMON | o->verb->accepts);
+static ExitCode check(const Options *o, const Verb *verb) {
+        unsigned strange = o->given & ~(OPTION_COMMON | verb->accepts);
 
         if (strange)
                 return exit_complain(CTL_EXIT_USAGE, "--%s does not apply to '%s'. Try 'shrinkwatchctl %s --help'",
-                                     option_specs[__builtin_ctz(strange)].name, o->verb->name, o->verb->name);
+                                     option_specs[__builtin_ctz(strange)].name, verb->name, verb->name);
         if (option_given(o, OPTION_DYING) && option_given(o, OPTION_LIVE))
                 return exit_complain(CTL_EXIT_USAGE, "--dying and --live exclude each other. Leave both out to see all");
-        if (o->verb->argument && !o->argument)
-                return exit_complain(CTL_EXIT_USAGE, "'%s' needs %s", o->verb->name, o->verb->argument);
+        if (verb->argument && !o->argument)
+                return exit_complain(CTL_EXIT_USAGE, "'%s' needs %s", verb->name, verb->argument);
         return CTL_EXIT_OK;
 }
 
+/* CTL_EXIT_OK: o->verb is there. */
 static ExitCode take_words(Options *o, int n, char *words[]) {
         Format format = {};
         Text t = {};
@@ -196,9 +197,9 @@ ExitCode options_parse(int argc, char *argv[], Options *ret, bool *ret_done) {
         }
 
         code = take_words(&o, argc - optind, argv + optind);
-        if (code != CTL_EXIT_OK)
+        if (code != CTL_EXIT_OK || !o.verb)
                 return code;
-        code = check(&o);
+        code = check(&o, o.verb);
         if (code != CTL_EXIT_OK)
                 return code;
         *ret = o;

@@ -27,9 +27,9 @@ typedef enum OptionId {
 } OptionId;
 
 #define OPTION_BIT(id) (1U << (id))
-#define OPTION_COMMON                                                                                  \
-        (OPTION_BIT(OPTION_BYTES) | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_DIRECT) |              \
-         OPTION_BIT(OPTION_HELP) | OPTION_BIT(OPTION_VERSION))
+#define OPTION_COMMON                                                                                               \
+        (OPTION_BIT(OPTION_BYTES) | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_DIRECT) | OPTION_BIT(OPTION_HELP) | \
+         OPTION_BIT(OPTION_VERSION))
 
 typedef struct OptionSpec {
         const char *name; /* long */

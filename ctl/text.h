@@ -33,7 +33,7 @@ typedef struct Text {
 } Text;
 
 void text_done(Text *t);
-void text_clear(Text *t); /* empty, keeps the memory */
+void text_clear(Text *t);            /* empty, keeps the memory */
 const char *text_get(const Text *t); /* never NULL */
 void text_add(Text *t, const char *format, ...) _printf_(2, 3);
 void text_add_string(Text *t, const char *s);

@@ -58,9 +58,8 @@ static const EstimateVariant *variant(const Forecast *f, size_t i) {
 }
 
 static const TableColumn columns_[] = {
-        { "VARIANT", false, 0 }, { "IDS/UNIT", true, 0 }, { "STRUCT", true, 0 }, { "ALLOC", true, 0 },
-        { "UNITS", true, 0 },      { "UNIT-BYTES", true, 0 }, { "ARRAYS", true, 0 }, { "TOTAL", true, 0 },
-        { "SAVED", true, 0 },
+        { "VARIANT", false, 0 },   { "IDS/UNIT", true, 0 }, { "STRUCT", true, 0 }, { "ALLOC", true, 0 }, { "UNITS", true, 0 },
+        { "UNIT-BYTES", true, 0 }, { "ARRAYS", true, 0 },   { "TOTAL", true, 0 },  { "SAVED", true, 0 },
 };
 
 static int cell(void *userdata, size_t row, size_t column, const Format *format, Text *ret) {
@@ -111,9 +110,9 @@ static void add_published(Text *t, const Forecast *f) {
                  "Published for a host with 45,000 memory cgroups, 4 nodes and 52,480 ids: %.0f GB. %s gives %.1f GB or %.1f GiB, "
                  "%+.1f %% or %+.1f %%: the published numbers are rounded, and do not say which of the two they count in.\n",
                  PUBLISHED_GB,
-                 f->model->memcgs == published.memcgs && f->model->nodes == published.nodes && f->model->ids == published.ids
-                         ? "The formula"
-                         : "For that host the formula",
+                 f->model->memcgs == published.memcgs && f->model->nodes == published.nodes && f->model->ids == published.ids ?
+                         "The formula" :
+                         "For that host the formula",
                  gb, gib, 100.0 * (gb / PUBLISHED_GB - 1.0), 100.0 * (gib / PUBLISHED_GB - 1.0));
 }
 
@@ -187,8 +186,8 @@ static json_t *variant_object(const Forecast *f, size_t i) {
         r |= json_put_u64(o, "total_bytes", total);
         if (i > 0) {
                 r |= json_put_i64(o, "saved_bytes", (int64_t)(before - total));
-                r |= before > 0 ? json_put_real(o, "saved_percent", 100.0 * ((double)before - (double)total) / (double)before)
-                                : json_put_null(o, "saved_percent");
+                r |= before > 0 ? json_put_real(o, "saved_percent", 100.0 * ((double)before - (double)total) / (double)before) :
+                                  json_put_null(o, "saved_percent");
         }
         if (r == 0)
                 return o;
@@ -256,7 +255,8 @@ static ExitCode print(const Options *options, Forecast *f) {
                 r = t.failed ? -ENOMEM : table_print(&table, &f->format);
                 if (r >= 0) {
                         (void)fputc('\n', stdout);
-                        text_print_wrapped(text_get(&t), f->format.terminal && f->format.width < PROSE_WIDTH ? f->format.width : PROSE_WIDTH);
+                        text_print_wrapped(text_get(&t),
+                                           f->format.terminal && f->format.width < PROSE_WIDTH ? f->format.width : PROSE_WIDTH);
                 }
                 text_done(&t);
         }

@@ -5,9 +5,8 @@
 
 #include "column.h"
 
-#define SELECTING                                                                                                       \
-        (OPTION_BIT(OPTION_DYING) | OPTION_BIT(OPTION_LIVE) | OPTION_BIT(OPTION_SORT) | OPTION_BIT(OPTION_LIMIT) |      \
-         OPTION_BIT(OPTION_WATCH))
+#define SELECTING \
+        (OPTION_BIT(OPTION_DYING) | OPTION_BIT(OPTION_LIVE) | OPTION_BIT(OPTION_SORT) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_WATCH))
 #define TABULAR (OPTION_BIT(OPTION_COLUMNS) | OPTION_BIT(OPTION_NOHEADINGS))
 
 const Verb verbs[] = {
@@ -78,7 +77,6 @@ static void print_options(unsigned accepts) {
 }
 
 static void print_columns(const Verb *verb) {
-
         (void)printf("\nColumns:\n");
         for (size_t i = 0; i < n_columns; i++)
                 if (columns[i].kind & verb->columns)

@@ -388,7 +388,7 @@ int json_write_reading(FILE *f, const ProbeFacts *facts, const Reading *reading,
         for (size_t i = 0; i < n; i++) {
                 json_t *o = json_memcg(facts, reading, some ? selection->memcgs[i] : (uint32_t)i);
 
-                if (o && selection && selection->members)
+                if (o && some && selection->members)
                         keep_members(o, selection);
                 (void)fputs(i > 0 ? ",\n" : "\n", f);
                 r = dump(f, o);
