@@ -3,7 +3,7 @@
 
 /* A word of counters for each id, and one word of map: 520 bytes for 64, 512 for 63. */
 #define WORD_BYTES 8
-#define UNIT_BYTES(ids) (((ids) + 1U) * WORD_BYTES)
+#define UNIT_BYTES(ids) ((UINT64_C(1) + (ids)) * WORD_BYTES)
 /* offsetof(struct shrinker_info, unit): struct rcu_head, int map_nr_max, padding. A pointer for each unit follows. */
 #define INFO_BYTES 24U
 /* Below a page kvmalloc() does not think of vmalloc. No kernel has smaller pages. */

@@ -40,14 +40,14 @@ enum {
 
 typedef struct Row {
         const char *under; /* name of the cgroup above; NULL: any */
-        bool under_pod;    /* the cgroup above is a pod's */
-        bool inside;       /* the prefix need not begin the name, only a word of it */
         const char *prefix;
-        Middle middle;
         const char *suffix;
+        const char *engine;
+        Middle middle;
         unsigned gives;
         Pattern pattern;
-        const char *engine;
+        bool under_pod; /* the cgroup above is a pod's */
+        bool inside;    /* the prefix need not begin the name, only a word of it */
 } Row;
 
 /* clang-format off */
@@ -365,7 +365,7 @@ static unsigned take(const Row *row, unsigned gives, const char *name, size_t le
 }
 
 void identity_parse(const char *path, size_t len, Identity *ret) {
-        IdentityPart above = {};
+        IdentityPart above = { .s = "" };
         unsigned given_above = 0;
         Identity id = {};
 
@@ -382,7 +382,7 @@ void identity_parse(const char *path, size_t len, Identity *ret) {
 
                         if (!row->gives || (row->gives & given))
                                 continue;
-                        if (row->under && (above.len != strlen(row->under) || memcmp(above.s, row->under, above.len) != 0))
+                        if (row->under && !(above.len == strlen(row->under) && begins_with(above.s, above.len, row->under)))
                                 continue;
                         if (row->under_pod && !(given_above & GIVES_POD))
                                 continue;
