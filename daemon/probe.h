@@ -115,7 +115,7 @@ uint64_t probe_alloc_bytes(const Probe *p, uint64_t struct_bytes, bool vmalloc);
 bool probe_unit_cache(const Probe *p, const char **ret_name);
 
 /*
- * For tests: slices of so much work each (the prices stand in bpf/*.bpf.c), in place of a bound that follows the clock. 0: back to that.
+ * For tests: slices of so much work each (prices stand beside the programs), in place of a bound that follows the clock. 0: back to that.
  * Below PROBE_BUDGET_LEAST a slice may end before it has found its way on, and the pass goes nowhere; above, each slice gets further.
  */
 #define PROBE_BUDGET_LEAST 2560

@@ -37,8 +37,18 @@ static int open_dir(int parent, const char *name) {
         return fd < 0 ? -errno : fd;
 }
 
+/*
+ * A machine has at most 65,535 memcgs that are not offline. Removed ones become that in a queue: when many were removed just now, mkdir
+ * fails for a while (EBUSY or ENOSPC, as the kernel has it).
+ */
 int cgroup_mkdir(int parent, const char *name) {
-        return mkdirat(parent, name, 0755) < 0 ? -errno : 0;
+        for (unsigned i = 0;; i++) {
+                if (mkdirat(parent, name, 0755) == 0)
+                        return 0;
+                if ((errno != EBUSY && errno != ENOSPC) || i >= 400)
+                        return -errno;
+                (void)usleep(50000);
+        }
 }
 
 int cgroup_make(int parent, const char *name) {

@@ -32,6 +32,11 @@ Reading *look(unsigned flags) {
         return r;
 }
 
+uint64_t look_alloc(uint64_t struct_bytes, bool vmalloc, void *userdata) {
+        (void)userdata;
+        return probe_alloc_bytes(look_probe(), struct_bytes, vmalloc);
+}
+
 static double now(void) {
         struct timespec ts = {};
 

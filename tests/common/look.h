@@ -21,6 +21,9 @@ uint32_t look_own(const Census *c);
 /* Dying memcgs in our own subtree. */
 uint32_t look_own_dying(const Census *c);
 
+/* For censuses that a test makes itself: probe_alloc_bytes() of our probe. */
+uint64_t look_alloc(uint64_t struct_bytes, bool vmalloc, void *userdata);
+
 /* Asks fn again and again, for at most so many seconds, until it is true. */
 bool wait_until(unsigned sec, bool (*fn)(void *userdata), void *userdata);
 /* Waits until nothing in our subtree is dying any more. */
