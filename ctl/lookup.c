@@ -93,9 +93,9 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb, size_
         for (size_t j = 0; j <= nb; j++)
                 row[j] = j <= limit ? j : limit + 1;
         for (size_t i = 1; i <= na; i++) {
-                size_t from = i > limit ? i - limit : 1, to = i + limit < nb ? i + limit : nb, diagonal = row[from - 1], best = limit + 1;
+                size_t from = i > limit ? i - limit : 1, to = i + limit < nb ? i + limit : nb, diagonal = row[from - 1], best;
 
-                row[from - 1] = from == 1 && i <= limit ? i : limit + 1;
+                best = row[from - 1] = from == 1 && i <= limit ? i : limit + 1;
                 for (size_t j = from; j <= to; j++) {
                         size_t above = j == i + limit ? limit + 1 : row[j], d = diagonal + (a[i - 1] != b[j - 1]);
 

@@ -140,8 +140,8 @@ void text_add_size(Text *t, const Format *format, uint64_t bytes) {
 void text_add_size_words(Text *t, const Format *format, uint64_t bytes) {
         static const char *const names[] = { " bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB" };
 
-        if (format->bytes)
-                text_add(t, "%" PRIu64 " bytes", bytes);
+        if (format->bytes || bytes == 1)
+                text_add(t, "%" PRIu64 " %s", bytes, bytes == 1 ? "byte" : "bytes");
         else
                 add_scaled(t, bytes, names);
 }

@@ -3,6 +3,8 @@
 """What goes wrong: exit codes, messages, output that nobody reads or that does not fit."""
 
 import os
+import random
+import re
 import signal
 import subprocess
 import time
@@ -92,6 +94,42 @@ def test_not_found():
         equal("of two dying ones the newest", serial("/gone", host=host), "11")
 
 
+def distance(a, b):
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        above, row = row, [i]
+        for j, y in enumerate(b, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (x != y)))
+    return row[-1]
+
+
+def test_nearest():
+    """The suggestion against a plain edit distance over all paths, for words that were damaged at random."""
+    draw = random.Random(1789)
+    letters = "abcdef-."
+    names = sorted({"".join(draw.choice(letters) for _ in range(draw.randint(1, 24))) for _ in range(60)})
+    lines = ["host release=1 layout=units-64 v2=1 nodes=1 ids=64", "cg 1 0 / live"]
+    lines += [f"cg {i} 1 {name} live" for i, name in enumerate(names, 2)]
+    wrong = []
+    with TemporaryHost("\n".join(lines) + "\n") as host:
+        for _ in range(80):
+            word = list(draw.choice(names))
+            for _ in range(draw.randint(1, 6)):
+                at = draw.randrange(len(word) + 1)
+                word[at : at + draw.randint(0, 1)] = draw.choice(["", "", *letters])
+            word = "/" + "".join(word)
+            if word[1:] in names or word == "/":
+                continue
+            errors = run("show", word, host=host).stderr.decode()
+            limit = max(3, len(word) // 4)
+            best = min(distance(word, "/" + name) for name in names)
+            match = re.search(r"Did you mean '(.*?)'", errors)
+            got = distance(word, match[1]) if match else None
+            if got != (best if best <= limit else None):
+                wrong.append((word, errors, best))
+    equal("suggestions are the nearest there are", wrong, [])
+
+
 def test_kernel():
     for errno, code, text in (
         (1, NOT_PERMITTED, "missing CAP_BPF and CAP_PERFMON: run this as root"),
@@ -165,6 +203,7 @@ def test_output():
 def main():
     test_usage()
     test_not_found()
+    test_nearest()
     test_kernel()
     test_output()
     finish()
