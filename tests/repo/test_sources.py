@@ -46,7 +46,7 @@ def complaints(name, data):
     found = []
     if not NO_LICENCE_LINE.search(name):
         stated = next((match[1] for line in lines[:3] if (match := LICENCE.search(line))), None)
-        expected = PROGRAMS if re.match(r"bpf/.*\.[ch]$", name) else USER_SPACE
+        expected = PROGRAMS if re.search(r"^bpf/.*\.[ch]$|\.bpf\.[ch]$", name) else USER_SPACE
         if stated != expected:
             found.append(f"{name}: the licence line says {stated}, not {expected}")
         if len(lines) > LINES_MAX:
