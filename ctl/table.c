@@ -63,15 +63,30 @@ static void fit(const Table *table, const Format *format, size_t *widths) {
         }
 }
 
+/* Columns of the screen for sentences in the last column, when they are to be broken there; 0 when not. */
+static size_t wrap_width(const Table *table, const Format *format, const size_t *widths) {
+        size_t last = table->n_columns - 1, others = 0;
+
+        if (!table->columns[last].wrap || !format->terminal)
+                return 0;
+        for (size_t k = 0; k < last; k++)
+                others += widths[k] + 1;
+        return format->width >= others + SHORTENED_MIN ? format->width - others : 0;
+}
+
 static int make_columns(struct libscols_table *t, const Table *table, const Format *format, const size_t *widths) {
         for (size_t k = 0; k < table->n_columns; k++) {
                 const TableColumn *c = table->columns + k;
                 /* The last one needs no room behind its text. */
                 double width = k + 1 < table->n_columns || c->right ? (double)widths[k] : 0.0;
+                bool wrap = k + 1 == table->n_columns && wrap_width(table, format, widths) > 0;
                 struct libscols_column *column =
-                        scols_table_new_column(t, c->name, width, (c->right ? SCOLS_FL_RIGHT : 0) | SCOLS_FL_NOEXTREMES);
+                        scols_table_new_column(t, c->name, width,
+                                               (c->right ? SCOLS_FL_RIGHT : 0) | (wrap ? SCOLS_FL_WRAP : 0) | SCOLS_FL_NOEXTREMES);
 
                 if (!column)
+                        return -ENOMEM;
+                if (wrap && scols_column_set_wrapfunc(column, scols_wrapnl_chunksize, scols_wrapnl_nextchunk, NULL) < 0)
                         return -ENOMEM;
                 if (format->colour && scols_cell_set_color(scols_column_get_header(column), "bold") < 0)
                         return -ENOMEM;
@@ -82,6 +97,7 @@ static int make_columns(struct libscols_table *t, const Table *table, const Form
 static int add_row(struct libscols_table *t, const Table *table, const Format *format, const size_t *widths, size_t row, Text *cell,
                    Text *shortened) {
         struct libscols_line *line = scols_table_new_line(t, NULL);
+        size_t wrap = wrap_width(table, format, widths);
 
         if (!line)
                 return -ENOMEM;
@@ -93,11 +109,11 @@ static int add_row(struct libscols_table *t, const Table *table, const Format *f
                 r = table->cell(table->userdata, row, k, format, cell);
                 if (r < 0)
                         return r;
-                if (table->columns[k].weight > 0 && format->terminal) {
-                        text_clear(shortened);
+                text_clear(shortened);
+                if (k + 1 == table->n_columns && wrap > 0)
+                        text_add_wrapped(shortened, text_get(cell), wrap);
+                else if (table->columns[k].weight > 0 && format->terminal)
                         text_add_shortened(shortened, format, text_get(cell), widths[k], table->columns[k].weight == TABLE_WEIGHT_PATH);
-                } else
-                        text_clear(shortened);
                 if (cell->failed || shortened->failed)
                         return -ENOMEM;
                 r = scols_line_set_data(line, k, text_get(shortened->len > 0 ? shortened : cell));

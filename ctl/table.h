@@ -12,6 +12,7 @@ typedef struct TableColumn {
          * 0: never gives way.
          */
         unsigned weight;
+        bool wrap; /* sentences: on a terminal, the last column of them is broken between words instead */
 } TableColumn;
 
 #define TABLE_WEIGHT_TEXT 1U

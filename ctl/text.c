@@ -236,7 +236,7 @@ void text_add_shortened(Text *t, const Format *format, const char *s, size_t wid
         text_add_string(t, tail);
 }
 
-void text_print_wrapped(const char *s, size_t width) {
+void text_add_wrapped(Text *t, const char *s, size_t width) {
         size_t column = 0, indent = 0;
 
         while (*s) {
@@ -247,21 +247,31 @@ void text_print_wrapped(const char *s, size_t width) {
                 free(word);
                 if (column == 0)
                         indent = blanks + (n == 1 && s[blanks] == '-' ? 2 : 0);
-                if (width > 0 && column > indent && n > 0 && column + blanks + w > width) {
-                        (void)printf("\n%*s", (int)indent, "");
+                if (column > indent && n > 0 && column + blanks + w > width) {
+                        text_add(t, "\n%*s", (int)indent, "");
                         column = indent;
                         s += blanks;
                         blanks = 0;
                 }
-                (void)fwrite(s, 1, blanks + n, stdout);
+                add_bytes(t, s, blanks + n);
                 column += blanks + w;
                 s += blanks + n;
                 if (*s == '\n') {
-                        (void)fputc('\n', stdout);
+                        add_bytes(t, "\n", 1);
                         column = 0;
                         s++;
                 }
         }
+}
+
+void text_print_wrapped(const char *s, size_t width) {
+        Text t = {};
+
+        if (width > 0)
+                text_add_wrapped(&t, s, width);
+        /* Sentences too long for the line are better than none. */
+        (void)fputs(width > 0 && !t.failed ? text_get(&t) : s, stdout);
+        text_done(&t);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- parsing */

@@ -52,9 +52,11 @@ void text_add_count_of(Text *t, uint64_t n, const char *one, const char *many);
 void text_add_percent(Text *t, uint64_t part, uint64_t whole);
 
 /*
- * Prints sentences on stdout, lines longer than width columns broken between words; what goes on stands below the first word, behind
- * the dash of a list. 0: not broken.
+ * Adds s with lines longer than width columns broken between words; what goes on stands below the first word, behind the dash of a
+ * list. A word that is longer than a line is left whole.
  */
+void text_add_wrapped(Text *t, const char *s, size_t width);
+/* Prints sentences on stdout in that way. 0: not broken. */
 void text_print_wrapped(const char *s, size_t width);
 
 /* Columns that the string takes on a terminal. */

@@ -58,8 +58,9 @@ static const EstimateVariant *variant(const Forecast *f, size_t i) {
 }
 
 static const TableColumn columns_[] = {
-        { "VARIANT", false, 0 },   { "IDS/UNIT", true, 0 }, { "STRUCT", true, 0 }, { "ALLOC", true, 0 }, { "UNITS", true, 0 },
-        { "UNIT-BYTES", true, 0 }, { "ARRAYS", true, 0 },   { "TOTAL", true, 0 },  { "SAVED", true, 0 },
+        { "VARIANT", false, 0, false }, { "IDS/UNIT", true, 0, false }, { "STRUCT", true, 0, false },
+        { "ALLOC", true, 0, false },    { "UNITS", true, 0, false },    { "UNIT-BYTES", true, 0, false },
+        { "ARRAYS", true, 0, false },   { "TOTAL", true, 0, false },    { "SAVED", true, 0, false },
 };
 
 static int cell(void *userdata, size_t row, size_t column, const Format *format, Text *ret) {

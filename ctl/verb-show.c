@@ -227,7 +227,8 @@ static int node_cell(void *userdata, size_t row, size_t column, const Format *fo
 
 static int print_nodes(Sheet *s) {
         static const TableColumn columns_[] = {
-                { "NODE", true, 0 }, { "IDS", true, 0 }, { "SLOTS", true, 0 }, { "UNITS", true, 0 }, { "ARRAY", true, 0 },
+                { "NODE", true, 0, false },  { "IDS", true, 0, false },   { "SLOTS", true, 0, false },
+                { "UNITS", true, 0, false }, { "ARRAY", true, 0, false },
         };
         Table table = {
                 .columns = columns_,

@@ -128,7 +128,7 @@ static const char *colour(void *userdata, size_t row, size_t column) {
 }
 
 static int print_text(const Options *options, const Answers *a) {
-        static const TableColumn columns_[] = { { "FEATURE", false, 0 }, { "HERE", false, 0 }, { "REASON", false, 0 } };
+        static const TableColumn columns_[] = { { "FEATURE", false, 0, false }, { "HERE", false, 0, false }, { "REASON", false, 0, true } };
         Table table = {
                 .columns = columns_,
                 .n_columns = ELEMENTSOF(columns_),

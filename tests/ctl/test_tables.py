@@ -157,11 +157,11 @@ def sized(columns):
     return ["sh", "-c", f'stty cols {columns} rows 50; exec "$@"', "sh"]
 
 
-def on_terminal(columns, *arguments, **more):
+def on_terminal(columns, *arguments, host="mixed.txt", **more):
     pid, fd = pty.fork()
     if pid == 0:
         command = [*sized(columns), PROGRAM, *arguments]
-        os.execvpe(command[0], command, environment("mixed.txt", TERM="xterm", **more))
+        os.execvpe(command[0], command, environment(host, TERM="xterm", **more))
     out = b""
     while True:
         try:
@@ -178,10 +178,12 @@ def on_terminal(columns, *arguments, **more):
 
 def test_terminal():
     for columns in (80, 100, 200):
-        for verb in (["top"], ["census"], ["creators"]):
+        for verb in (["top"], ["census"], ["creators"], ["estimate"], ["support"]):
             text = re.sub("\x1b\\[[0-9;]*m", "", on_terminal(columns, *verb))
             longest = max(len(line.rstrip("\r")) for line in text.split("\n"))
             check(f"{verb[0]} fits {columns} columns", longest <= columns, f"{longest}\n{text}")
+    support = on_terminal(80, "support", host="flat.txt", NO_COLOR="1").replace("\r", "")
+    check("a long reason is broken between words", re.search(r"^lists +no +the kernel keeps .*\n {15,}\S", support, re.MULTILINE) and max(map(len, support.split("\n"))) <= 80, support)
     coloured = on_terminal(200, "top")
     check("colour on a terminal", "\x1b[" in coloured)
     check("none with NO_COLOR", "\x1b[" not in on_terminal(200, "top", NO_COLOR="1"))
