@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# One node: counts, dying memcgs and rights.
+# lab: nodes=1 memory=1024 timeout=400 programs=host-counts,host-dying,host-rights,census-compare,kcore-census
+
+for test in host-counts host-dying host-rights; do
+    $test || notok "$test ends well: exit status $?"
+done
+check "equal to kcore-census, memcg by memcg" census-compare && sed 's/^/#   /' /run/lab-check.out

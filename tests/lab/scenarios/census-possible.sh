@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# More possible nodes than online ones: the memory of a memcg goes by the possible ones.
+# lab: nodes=2 possible=7 memory=2048 timeout=400 programs=host-counts,host-dying,census-compare,kcore-census,shrinkwatchctl
+
+check_eq "possible nodes in the census" \
+    "$(shrinkwatchctl census --direct --json | grep -o '"possible_nodes": *[0-9]*' | grep -o '[0-9]*$')" 7
+for test in host-counts host-dying; do
+    $test || notok "$test ends well: exit status $?"
+done
+check "equal to kcore-census, memcg by memcg" census-compare && sed 's/^/#   /' /run/lab-check.out
