@@ -21,6 +21,7 @@
 #define SEED 20260
 #define NODES 700
 #define HELD 23
+#define FULL_NODES 4000 /* more than 256 KiB of records */
 
 typedef struct Walk {
         Tree *tree;
@@ -276,6 +277,35 @@ static void test_slices_alone(void **state) {
         assert_int_equal(cgroup_remove_tree(cgroups_fd(), "alone"), 0);
 }
 
+/* A slice that ends because its buffer is full, not its work. */
+static void test_full_buffer(void **state) {
+        Tree tree;
+
+        (void)state;
+        assert_int_equal(tree_begin(&tree, "full", SEED + 2), 0);
+        for (unsigned i = 0; i < FULL_NODES; i++)
+                assert_true(tree_add(&tree, i % 100 ? 0 : tree_pick(&tree)) >= 0);
+        for (unsigned i = 0; i < 3; i++) {
+                Walk w = { .tree = &tree };
+                ProbeError e = {};
+                char text[64];
+
+                probe_set_budget(look_probe(), INT64_C(1) << 24);
+                w.census = new_census();
+                (void)snprintf(text, sizeof(text), "full buffer, walk %u", i);
+                tree_start_walk(&tree);
+                if (probe_walk(look_probe(), 0, on_record, &w, &w.stats, &e) < 0)
+                        fail_test("%s: %s", text, e.text);
+                assert_int_equal(census_seal(w.census), 0);
+                tree_check(&tree, w.census, text);
+                assert_true(w.stats.slices > 2);
+                census_free(w.census);
+        }
+        probe_set_budget(look_probe(), 0);
+        tree_end(&tree);
+        assert_int_equal(cgroup_remove_tree(cgroups_fd(), "full"), 0);
+}
+
 static void test_small_slices(void **state) {
         static const int64_t budgets[] = { PROBE_BUDGET_LEAST, 2791, 3001, 3457, 4096, 5003 };
 
@@ -300,6 +330,7 @@ static void test_default_slices(void **state) {
 static int run(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_slices_alone),
+                cmocka_unit_test(test_full_buffer),
                 cmocka_unit_test(test_small_slices),
                 cmocka_unit_test(test_one_change),
                 cmocka_unit_test(test_default_slices),

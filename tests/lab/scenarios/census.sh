@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # The host tests, four nodes: counts, the cursor, dying memcgs, names, rights; then memcg by memcg against /proc/kcore.
 # lab: nodes=4 memory=2048 timeout=900
-# lab: programs=host-counts,host-cursor,host-dying,host-paths,host-rights,census-compare,kcore-census,shrinkwatchctl
+# lab: programs=host-counts,host-cursor,host-dying,host-paths,host-rights,host-churn,census-compare,kcore-census,shrinkwatchctl
 
 compare() { check "$1: equal to kcore-census, memcg by memcg" census-compare && sed 's/^/#   /' /run/lab-check.out; }
 
 compare "at the start"
-for test in host-rights host-counts host-dying host-paths host-cursor; do
+for test in host-rights host-counts host-dying host-paths host-cursor host-churn; do
     $test || notok "$test ends well: exit status $?"
 done
 check_eq "what the tests left behind" "$(find "$LAB_MEMORY" -mindepth 1 -type d | wc -l)" 0
