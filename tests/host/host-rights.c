@@ -27,6 +27,7 @@
 #include "daemon/probe-internal.h"
 #include "tests/common/cgroups.h"
 #include "tests/common/look.h"
+#include "tests/common/mounts.h"
 #include "tests/common/supervise.h"
 
 #include "bpf/cache.skel.h"
@@ -194,9 +195,19 @@ static void with_none(void) {
 }
 
 static void test_two_capabilities(void **state) {
+        char path[256];
         Outcome root;
+        int fd;
 
         (void)state;
+        /* Something to find for the pass over the lists: a memcg that has an inode in a tmpfs. */
+        assert_int_equal(mounts_make(1), 0);
+        fd = cgroup_make(cgroups_fd(), "lists");
+        assert_true(fd >= 0);
+        mounts_path(0, "file", path, sizeof(path));
+        assert_int_equal(hold_by_pages(fd, path, 1), 0);
+        safe_close(fd);
+
         in_child(as_root);
         root = *outcome;
         if (root.error < 0)
@@ -224,6 +235,8 @@ static void test_two_capabilities(void **state) {
         assert_true(outcome->rings > 0 && outcome->dropped_rings > 0);
         assert_true(outcome->lists > 0 && outcome->dropped_lists > 0);
         assert_int_equal(outcome->unit_cache, root.unit_cache);
+        assert_int_equal(mounts_drop(1), 0);
+        assert_int_equal(cgroup_remove(cgroups_fd(), "lists"), 0);
 }
 
 static void expect_error(int error, const char *word, const char *other) {
