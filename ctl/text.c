@@ -62,7 +62,7 @@ const char *text_get(const Text *t) {
 static void add_bytes(Text *t, const char *s, size_t len) {
         if (t->failed)
                 return;
-        if (grow_array(&t->s, &t->allocated, t->len + len + 1, 1) < 0) {
+        if (grow_array(&t->s, &t->allocated, t->len + len + 1, 1) < 0 || !t->s) {
                 t->failed = true;
                 return;
         }

@@ -86,9 +86,11 @@ static void add_facts(Text *t, const Answers *a) {
         label(t, "Layout");
         text_add_string(t, probe_layout_to_string(facts->layout));
         if (facts->ids_per_unit > 0) {
-                text_add(t, ": a unit is %" PRIu32 " bytes for %" PRIu32 " ids", facts->unit_struct_bytes, facts->ids_per_unit);
+                text_add(t, ", %" PRIu32 " ids a unit\n", facts->ids_per_unit);
+                label(t, "Unit");
+                text_add(t, "%" PRIu32 " bytes", facts->unit_struct_bytes);
                 if (a->reading)
-                        text_add(t, " and takes %" PRIu64, a->reading->census->unit_alloc_bytes);
+                        text_add(t, ", takes %" PRIu64, a->reading->census->unit_alloc_bytes);
                 if (a->cache)
                         text_add(t, " from %s", a->cache);
         }

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What goes wrong: exit codes, messages, output that nobody reads or that does not fit."""
 
+import fcntl
 import os
 import random
 import re
 import signal
 import subprocess
+import sys
+import termios
 import time
 
 from ctltest import HOSTS, PROGRAM, TemporaryHost, check, environment, equal, finish, run
@@ -192,12 +195,19 @@ def test_output():
     # A pipe that nobody empties: Ctrl-C has to come through.
     with TemporaryHost(text) as host:
         process = subprocess.Popen([PROGRAM, "census", "-w", "60"], env=environment(host), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(1)
+        waiting = bytearray(4)
+        for _ in range(600):
+            fcntl.ioctl(process.stdout, termios.FIONREAD, waiting)
+            if int.from_bytes(waiting, sys.byteorder) >= 60000:
+                break
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        equal("--watch that waits for its reader can be ended", (process.poll(), process.stderr.read() if process.poll() is not None else b""), (OK, b""))
-        process.kill()
-        process.communicate()
+        try:
+            code = process.wait(30)
+        except subprocess.TimeoutExpired:
+            code = "it went on"
+            process.kill()
+        equal("--watch that waits for its reader can be ended", (code, process.communicate()[1]), (OK, b""))
 
 
 def main():
