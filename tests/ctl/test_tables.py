@@ -126,15 +126,15 @@ def test_many():
 # ---------------------------------------------------------------------------------------------------------- terminals
 
 
-def terminal(*arguments, columns, lines=50, seconds=0.0, keys=b"", **more):
-    """What the program writes to a terminal of that size, and its exit status. keys: typed after that many seconds."""
+def terminal(*arguments, columns, keys, until, lines=50, **more):
+    """What the program writes to a terminal of that size, and its exit status. keys are typed once it has written enough for until()."""
     pid, fd = pty.fork()
     if pid == 0:
         os.execvpe(PROGRAM, [PROGRAM, *arguments], environment(more.pop("host", "mixed.txt"), TERM="xterm", **more))
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    out, end, typed = b"", time.monotonic() + 30, time.monotonic() + seconds
+    out, end = b"", time.monotonic() + 60
     while time.monotonic() < end:
-        if keys and time.monotonic() >= typed:
+        if keys and until(out):
             os.write(fd, keys)
             keys = b""
         if select.select([fd], [], [], 0.05)[0]:
@@ -198,17 +198,22 @@ def test_watch():
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(2.5)
+    out = b""
+    while b"Since the last round" not in out:
+        line = process.stdout.readline()
+        if not line:
+            break
+        out += line
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=30)
-    text = out.decode()
+    rest, errors = process.communicate(timeout=60)
+    text = (out + rest).decode()
     equal("--watch ends with 0 after Ctrl-C", (process.returncode, errors), (0, b""))
     check("it printed at least two rounds", text.count("SERIAL") >= 2, text)
     check("with what changed", "Since the last round: 1 came, 0 went" in text and "overhead +12.2K" in text, text)
     check("and a column for it", "DELTA" in text, text)
     check("no redrawing in a pipe", "\x1b" not in text)
 
-    out, status = terminal("top", "-w", "1", columns=120, seconds=1.6, keys=b"\x03")
+    out, status = terminal("top", "-w", "1", columns=120, keys=b"\x03", until=lambda text: text.count(b"SERIAL") >= 2)
     equal("on a terminal Ctrl-C ends it with 0 as well", status, 0)
     check("the screen is redrawn", out.count("\x1b[H\x1b[2J") >= 2, out)
 
