@@ -285,18 +285,19 @@ static __always_inline struct cgroup_subsys_state *memory_root(struct task_struc
  */
 const volatile __u32 css_online, css_dying, css_released, css_visible;
 
-static __always_inline __u32 css_state(__u32 flags) {
-        __u32 s = 0;
+/*
+ * 1 when x is not 0, else 0; without a branch, which the verifier would follow both ways through all that comes after. The barrier
+ * keeps clang from seeing what it is and making a branch of it.
+ */
+static __always_inline __u64 is_set(__u64 x) {
+        x |= -x;
+        barrier_var(x);
+        return x >> 63;
+}
 
-        if (flags & css_online)
-                s |= SW_CSS_ONLINE;
-        if (flags & css_dying)
-                s |= SW_CSS_DYING;
-        if (flags & css_released)
-                s |= SW_CSS_RELEASED;
-        if (flags & css_visible)
-                s |= SW_CSS_VISIBLE;
-        return s;
+static __always_inline __u32 css_state(__u32 flags) {
+        return is_set(flags & css_online) * SW_CSS_ONLINE | is_set(flags & css_dying) * SW_CSS_DYING |
+               is_set(flags & css_released) * SW_CSS_RELEASED | is_set(flags & css_visible) * SW_CSS_VISIBLE;
 }
 
 /*

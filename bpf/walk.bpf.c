@@ -225,7 +225,7 @@ static __always_inline bool send_memcg(__u32 state) {
  * Goes to css, which this slice reached through a list it may trust. "after": the serial of the sibling before it; serials ascend in
  * every list of children, so one that does not is memory we have no business in.
  */
-static __noinline long visit(__u64 css, __u64 parent, __u32 level, __u64 after) {
+__noinline long visit(__u64 css, __u64 parent, __u32 level, __u64 after) {
         __u32 state, flags;
         __u64 serial;
 
@@ -290,7 +290,7 @@ static __noinline long visit(__u64 css, __u64 parent, __u32 level, __u64 after) 
 }
 
 /* Pre-order: the first child; without one, or when they are done, the next sibling; without one, the parent's. */
-static __always_inline long next(void) {
+__noinline long next(void) {
         __u64 head;
 
         if (!w.over) {
@@ -324,7 +324,7 @@ static __always_inline long next(void) {
  * ones that are gone is gone, too, and what comes next are the children of that deepest one with a serial above the one we had
  * followed.
  */
-static __always_inline long resume(void) {
+__noinline long resume(void) {
         struct place *p = &path[w.look & (PATH_LEVELS - 1)];
 
         w.work -= PRICE_LOOK;
@@ -379,7 +379,7 @@ static __always_inline long search_ring(void) {
  * One sibling of the search. Every so many-th is remembered, so that a search that outlasts its slice goes on near where it was: the
  * ring spans RING * SEARCH_STRIDE siblings, and when even these are all gone, so much shorter has the list become.
  */
-static __always_inline long search(void) {
+__noinline long search(void) {
         __u64 css, serial;
 
         if (w.best.css == HEAD(w.css, cgroup_subsys_state, children)) {
@@ -451,7 +451,7 @@ static __always_inline bool in_vmalloc(__u64 addr, __u64 slab) {
 }
 
 /* Starts a node: finds its shrinker_info. Sets w.node_info, node_valid, ids and slots; returns the bytes of the array, 0 when there is none. */
-static __noinline __u32 open_node(__u32 node) {
+__noinline __u32 open_node(__u32 node) {
         struct mem_cgroup_per_node *pn = NULL;
         __u32 bytes = 0;
         __u64 info = 0;
@@ -513,7 +513,7 @@ static long count_bits(__u32 i, void *ctx) {
 }
 
 /* Counts the units of one node, or as many slots of it as a step takes. */
-static __always_inline long slots(void) {
+__noinline long slots(void) {
         __u64 info, base;
         __u32 node, bytes, valid, i, n, units = 0;
 
@@ -565,7 +565,7 @@ static __always_inline long slots(void) {
                 /* Without branches: the verifier sees one path, and a pointer is never a number with the top bit clear and 0 clear. */
 #pragma unroll
                 for (i = 0; i < CHUNK; i++) {
-                        units += (chunk[i] | -chunk[i]) >> 63;
+                        units += is_set(chunk[i]);
                         barrier_var(units); /* one at a time: 64 loads at once do not fit the stack */
                 }
                 w.units += units;
@@ -591,15 +591,15 @@ static long step(__u32 i, void *ctx) {
                 return 1;
         switch (control.phase) {
         case SW_PHASE_SLOTS:
-                return slots();
+                return slots() != 0;
         case SW_PHASE_NEXT:
-                return next();
+                return next() != 0;
         case SW_PHASE_RESUME:
-                return resume();
+                return resume() != 0;
         case SW_PHASE_RING:
-                return search_ring();
+                return search_ring() != 0;
         case SW_PHASE_SEARCH:
-                return search();
+                return search() != 0;
         default:
                 return 1;
         }

@@ -46,8 +46,8 @@ static __always_inline void arrays(__u32 node) {
                                             (void *)((__u64)info + bpf_core_field_offset(struct shrinker_info, unit) + 8 * CHUNK * at));
 #pragma unroll
                 for (i = 0; i < CHUNK; i++) {
-                        n_units += (chunk[i] | -chunk[i]) >> 63;
-                        barrier_var(n_units);
+                        n_units += is_set(chunk[i]);
+                        barrier_var(n_units); /* one at a time: 64 loads at once do not fit the stack */
                 }
         }
         units += n_units;
