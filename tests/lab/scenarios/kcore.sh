@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # kcore-census agrees with arithmetic, with cgroup.stat, and with what the slab allocator gave out.
-# lab: nodes=3 possible=5 memory=1536 timeout=300 programs=kcore-census
+# lab: nodes=3 possible=5 memory=1536 timeout=420 programs=kcore-census
 
 LIVE=211 WRITEBACK=7 SWAP=3 MOUNTS=331
 root=$LAB_MEMORY/k
@@ -11,10 +11,24 @@ total()   { tail -n 1 $out | grep -o "\"$1\":[0-9]*" | cut -d: -f2; }
 lines()   { grep -v '^{"totals"' $out | grep "$@"; }
 summary() { note "$(tail -n 1 $out)"; }
 
-# slabs NAME: keep what the slab allocator has given out
+# slabs NAME: keep what the slab allocator has given out, once it holds still. Expanding shrinker info frees every old
+# array, and the kernel hands such memory back in batches, seconds later.
 slabs() {
-    slab_flush 512 1024 2048 4096 8192
-    cat /proc/slabinfo >"/tmp/slabs-$1"
+    sizes="512 1024 2048 4096 8192" last=
+    for try in 1 2 3 4 5 6 7 8; do
+        slab_flush $sizes
+        cat /proc/slabinfo >"/tmp/slabs-$1"
+        now=$(for size in $sizes; do slab_objects $size "/tmp/slabs-$1"; done | tr '\n' ' ')
+        steady "$last" "$now" && return
+        last=$now
+        sleep 6
+    done
+    note "slabs do not hold still: $last"
+}
+# Each size within eight objects of what it was
+steady() {
+    echo "$1 $2" | awk '{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d > 8 || d < -8) exit 1 }
+                          exit NF != 10 }'
 }
 gained() { echo $(($(slab_objects "$1" "/tmp/slabs-$3") - $(slab_objects "$1" "/tmp/slabs-$2"))); }  # SIZE FROM TO
 

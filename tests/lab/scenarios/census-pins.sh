@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# What pins a dying memcg is told: writeback that waits, writeback to a device whose own file system is frozen, swap, a child.
+# lab: nodes=2 memory=1536 timeout=400 programs=shrinkwatchctl,census-compare,kcore-census
+
+WRITEBACK=7 SWAP=5 ENTRIES=256
+root=$LAB_MEMORY/pins
+out=/tmp/census.json
+
+census() { shrinkwatchctl census --direct --json >$out; }
+memcg()  { grep "\"path\": *\"/pins/$1\"" $out; }                                     # NAME: its line
+field()  { grep -o "\"$1\": *[^,}]*" | head -n 1 | sed 's/^[^:]*: *//; s/"//g'; }     # KEY <LINE
+pin()    { memcg "$1" | grep -o "{\"cause\": *\"$2\"[^}]*}"; }                        # NAME CAUSE: its pin
+
+# The references of all its pins, the unexplained ones included
+pin_refs() { memcg "$1" | sed 's/.*"pins": *\[//' | grep -o '"refs": *[0-9]*' | awk -F: '{ n += $2 } END { print n + 0 }'; }
+
+# settled_refs NAME REFS: references that pass are gone
+settled_refs() {
+    tries=0
+    while census && [ "$(memcg "$1" | field refs)" != "$2" ] && [ $tries -lt 40 ]; do
+        tries=$((tries + 1))
+        sleep 0.25
+    done
+}
+
+# check_memcg NAME: dying, offline, its references add up
+check_memcg() {
+    check_eq "$1 is" "$(memcg "$1" | field state)" dying
+    check_eq "$1 is offline" "$(memcg "$1" | field offline)" true
+    check_eq "$1: its pins add up to its references" "$(pin_refs "$1")" "$(memcg "$1" | field refs)"
+}
+
+# Before folios were given to the parent, each of five holds a reference as well.
+case $LAB_KERNEL in
+7.3) folios=0 ;;
+*) folios=5 ;;
+esac
+
+# check_writeback NAME DEVICE: one bdi_writeback with five pages there
+check_writeback() {
+    settled_refs "$1" $((1 + folios))
+    note "$(memcg "$1" | sed 's/"nodes".*"unit_bytes"/"unit_bytes"/')"
+    check_memcg "$1"
+    check_eq "$1: references" "$(memcg "$1" | field refs)" $((1 + folios))
+    check_eq "$1: references by writeback" "$(pin "$1" writeback | field refs)" 1
+    check_eq "$1: bytes of five pages" "$(pin "$1" writeback | field bytes)" 20480
+    check_eq "$1: device" "$(pin "$1" writeback | field device)" "$2"
+    check_eq "$1: exact" "$(pin "$1" writeback | field exact)" true
+    check_eq "$1: references left unexplained" "$(pin "$1" unexplained | field refs)" "${folios#0}"
+}
+
+check "ext4 with cgroup writeback" loop_ext4 /mnt/wb
+check "$WRITEBACK files to dirty" writeback_files /mnt/wb $WRITEBACK
+check "ext4 to freeze" loop_ext4 /mnt/outer 64
+check "zram swap" zram_swap 64
+check "tmpfs" tmpfs_make /mnt/swap
+writeback_hold
+
+# A file system in a file of another one: when that is frozen, what is written to the first stays on its way.
+inner() {
+    dd if=/dev/zero of=/mnt/outer/image bs=1M count=16 && mkfs.ext4 -q -F /mnt/outer/image && mkdir /mnt/inner &&
+        mount -t ext4 -o loop /mnt/outer/image /mnt/inner && dd if=/dev/zero of=/mnt/inner/0 bs=4096 count=5 &&
+        umount /mnt/inner && mount -t ext4 -o loop,noatime /mnt/outer/image /mnt/inner && stat /mnt/inner/0 &&
+        echo >/mnt/inner/opened && sync
+}
+check "ext4 in a file of it" inner
+
+# Dirty data that waits.
+i=0
+while [ $i -lt $WRITEBACK ]; do
+    pin_writeback "$root/w$i" /mnt/wb/$i || notok "pin_writeback $i"
+    i=$((i + 1))
+done
+sleep 1
+i=0
+while [ $i -lt $WRITEBACK ]; do
+    check_writeback w$i "$(loop_device /mnt/wb)"
+    i=$((i + 3))
+done
+check_eq "dying memcgs pinned by writeback" "$(grep -c '"cause": *"writeback"' $out)" $WRITEBACK
+
+# Data on its way to a device that does not take it. No sync: that would write the others' as well.
+pin_frozen() {
+    cgroup_make "$root/frozen" &&
+        cgroup_run "$root/frozen" dd if=/dev/zero of=/mnt/inner/0 bs=4096 count=5 conv=notrunc 2>/dev/null &&
+        fsfreeze --freeze /mnt/outer || return 1
+    sh -c 'exec sync -f /mnt/inner/0' &
+    sleep 2
+    rmdir "$root/frozen"
+}
+check "data on its way to a frozen file system" pin_frozen
+sleep 1
+census
+check_memcg frozen
+note "$(memcg frozen | sed 's/"nodes".*"unit_bytes"/"unit_bytes"/')"
+check_eq "frozen: references by writeback" "$(pin frozen writeback | field refs)" 1
+check_eq "frozen: bytes of five pages" "$(pin frozen writeback | field bytes)" 20480
+check_eq "frozen: device" "$(pin frozen writeback | field device)" "$(loop_device /mnt/inner)"
+
+# Swapped-out pages.
+i=0
+while [ $i -lt $SWAP ]; do
+    pin_swap "$root/s$i" /mnt/swap/$i $ENTRIES || notok "pin_swap $i"
+    i=$((i + 1))
+done
+sleep 1
+settled_refs s0 1
+i=0
+while [ $i -lt $SWAP ]; do
+    check_memcg s$i
+    check_eq "s$i: entries" "$(pin s$i swap | field entries)" $ENTRIES
+    check_eq "s$i: references by swap" "$(pin s$i swap | field refs)" 1
+    check_eq "s$i: bytes" "$(pin s$i swap | field bytes)" $((ENTRIES * 4096))
+    i=$((i + 2))
+done
+note "$(memcg s0 | sed 's/"nodes".*"unit_bytes"/"unit_bytes"/')"
+check_eq "dying memcgs pinned by swap" "$(grep -c '"cause": *"swap"' $out)" $SWAP
+
+# A parent that its child keeps.
+check "a pinned child" pin_swap "$root/parent/child" /mnt/swap/child $ENTRIES
+rmdir "$root/parent"
+sleep 1
+settled_refs parent 1
+check_memcg parent
+check_memcg parent/child
+check_eq "parent: references by its child" "$(pin parent child | field refs)" 1
+note "$(memcg parent | sed 's/"nodes".*"unit_bytes"/"unit_bytes"/')"
+
+if [ -n "$(cgroup_stat nr_dying_subsys_memory)" ]; then
+    check_eq "dying, by nr_dying_subsys_memory" "$(grep -c '"state": *"dying"' $out)" "$(cgroup_stat nr_dying_subsys_memory)"
+else
+    check_eq "dying, by nr_dying_descendants" "$(grep -c '"state": *"dying"' $out)" "$(dying)"
+fi
+check "equal to kcore-census, memcg by memcg" census-compare && sed 's/^/#   /' /run/lab-check.out
+give census.json <$out
+
+# And all of it goes.
+fsfreeze --unfreeze /mnt/outer
+wait
+swapoff /dev/zram0
+rm /mnt/swap/* /mnt/wb/[0-9]* /mnt/inner/0
+check_eq "dying in the end" "$(wait_eq 30 0 dying)" 0
+census
+check_eq "dying in the last census" "$(grep -c '"state": *"dying"' $out)" 0
