@@ -9,6 +9,8 @@
  * BTF has, never by their version. Root only; for machines that hold still: the tree is read without any lock, and if it
  * changed under the walk the whole is read again, a few times.
  *
+ * With cgroup_disable=memory the root is still there, with room for no ids: that is what is printed then.
+ *
  * Output: one JSON object a line, one per memory cgroup in preorder, then one with the totals.
  *
  *   {"serial":31,"parent_serial":1,"id":63,"name":"a","level":1,"online":false,"dying":true,"released":false,
@@ -56,6 +58,8 @@ struct census {
         uint64_t *slots; /* a node's pointer array, SLOTS_MAX long */
         struct totals totals;
         FILE *out;
+        uint64_t serial;   /* of the memcg that is being read, and what of it, for complaints */
+        const char *where;
 };
 
 /* The address of a symbol of the kernel proper. Returns 0, or negative errno after a complaint. */
@@ -201,7 +205,7 @@ static int census_node_flat(struct census *c, const struct memcg *m, uint32_t no
         r = kcore_read_pointer(c->kcore, info + l->info_map, false, &map);
         if (r < 0)
                 return r;
-        if (deferred != info + l->info_struct_bytes || map <= deferred || (map - deferred) % 512 != 0 ||
+        if (deferred != info + l->info_struct_bytes || map < deferred || (map - deferred) % 512 != 0 ||
             map - deferred > SLOTS_MAX * sizeof(uint64_t))
                 return -EAGAIN;
         ids = (map - deferred) / sizeof(uint64_t); /* a multiple of 64: the map comes in longs */
@@ -278,6 +282,8 @@ static int census_memcg(struct census *c, uint64_t css, uint64_t parent, uint64_
         char text[256]; /* NAME_MAX and the end */
         int r;
 
+        c->where = "css, cgroup or kernfs node";
+        c->serial = parent_serial;
         if ((r = kcore_read_u64(k, css + l->css_serial, &m.serial)) < 0 ||
             (r = kcore_read_u32(k, css + l->css_flags, &m.flags)) < 0 ||
             (r = kcore_read_pointer(k, css + l->css_parent, true, &read_parent)) < 0 ||
@@ -290,6 +296,8 @@ static int census_memcg(struct census *c, uint64_t css, uint64_t parent, uint64_
             (r = kcore_read_u32(k, css - l->memcg_css + l->memcg_id, &memcg_id)) < 0 ||
             (r = kcore_read_u32(k, css - l->memcg_css + l->memcg_id_refs, &memcg_id_refs)) < 0)
                 return r;
+        c->where = "parent";
+        c->serial = m.serial;
         if (read_parent != parent)
                 return -EAGAIN;
         m.online = m.flags & l->flag_online;
@@ -305,6 +313,7 @@ static int census_memcg(struct census *c, uint64_t css, uint64_t parent, uint64_
         fprintf(c->out, "\",\"level\":%" PRIu32 ",\"online\":%s,\"dying\":%s,\"released\":%s,\"visible\":%s,\"refs\":",
                 level, boolean(m.online), boolean(m.dying), boolean(m.flags & l->flag_released),
                 boolean(m.flags & l->flag_visible));
+        c->where = "reference count";
         r = census_refs(c, css, &refs);
         if (r < 0)
                 return r;
@@ -313,10 +322,12 @@ static int census_memcg(struct census *c, uint64_t css, uint64_t parent, uint64_
         else
                 fputs("null", c->out);
         fprintf(c->out, ",\"memcg_id\":%" PRIu32 ",\"memcg_id_refs\":%" PRIu32 ",\"nodes\":[", memcg_id, memcg_id_refs);
+        c->where = "shrinker info";
         r = census_nodes(c, &m);
         if (r < 0)
                 return r;
         fputs("]}\n", c->out);
+        c->where = "children";
 
         c->totals.memcgs++;
         if (m.dying)
@@ -482,7 +493,7 @@ int main(int argc, char *argv[]) {
                 goto finish;
         }
         if (root == 0) {
-                complain("there is no root memory cgroup: the controller is switched off (cgroup_disable=memory)");
+                complain("there is no root memory cgroup");
                 r = -ENODEV;
                 goto finish;
         }
@@ -494,7 +505,8 @@ int main(int argc, char *argv[]) {
         }
         r = census_run(&census, root + layout.memcg_css);
         if (r == -EAGAIN || r == -EFAULT)
-                complain("the tree of memory cgroups did not hold still, or BTF and kernel do not match");
+                complain("the tree of memory cgroups did not hold still, or BTF and kernel do not match: "
+                         "%s at serial %" PRIu64, census.where, census.serial);
         else if (r < 0)
                 complain("the walk failed: %s", strerror(-r));
 finish:
