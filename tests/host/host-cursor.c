@@ -21,7 +21,9 @@
 #define SEED 20260
 #define NODES 700
 #define HELD 23
-#define FULL_NODES 4000 /* more than 256 KiB of records */
+#define BUFFER_BYTES (256 * 1024)
+#define FILL_SEC 8 /* a slow machine gets a smaller tree */
+#define NODES_LEAST 150U
 
 typedef struct Walk {
         Tree *tree;
@@ -139,14 +141,23 @@ static Census *new_census(void) {
         return c;
 }
 
+static double now(void) {
+        struct timespec ts = {};
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+        return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
 /* A tree of a wide directory, a deep one, and whatever comes. */
 static void fill(Tree *t) {
+        static unsigned wanted = NODES;
+        double start = now();
         uint32_t top = 0;
 
-        if (t->n_there > NODES)
+        if (t->n_there > wanted)
                 return;
         for (unsigned part = 0; part < 3; part++) {
-                unsigned n = (NODES - t->n_there) / (3 - part);
+                unsigned n = t->n_there < wanted ? (wanted - t->n_there) / (3 - part) : 0;
                 uint32_t parent = 0;
                 int64_t r = tree_add(t, top);
 
@@ -157,6 +168,10 @@ static void fill(Tree *t) {
                         assert_true(r >= 0);
                         if (part == 1 && tree_level(t, parent) < 60)
                                 parent = (uint32_t)r;
+                        if (k % 16 == 15 && now() - start > FILL_SEC / 3.0 * (part + 1) && wanted > NODES_LEAST) {
+                                wanted = wanted * 3 / 4;
+                                break;
+                        }
                 }
         }
         for (unsigned tries = 0; t->n_held < HELD && tries < 10 * HELD; tries++) {
@@ -172,13 +187,6 @@ static void fill(Tree *t) {
                 if (tree_random(t, 2))
                         assert_int_equal(tree_remove(t, i), 0);
         }
-}
-
-static double now(void) {
-        struct timespec ts = {};
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
 static bool few_dying(void *userdata) {
@@ -197,7 +205,7 @@ static void run_walks(const char *what, const int64_t *budgets, size_t n_budgets
         Tree tree;
 
         assert_int_equal(tree_begin(&tree, what, SEED), 0);
-        for (unsigned i = 0; i < walks && (now() < end || i < 10); i++) {
+        for (unsigned i = 0; i < walks && (now() < end || i < 3); i++) {
                 Walk w = { .tree = &tree, .changes = changes, .waits = changes / 2, .chance = 1 + (unsigned)tree_random(&tree, 30) };
                 int64_t budget = budgets[i % n_budgets];
                 ProbeError e = {};
@@ -239,12 +247,13 @@ static void run_walks(const char *what, const int64_t *budgets, size_t n_budgets
 /* Nothing changes: every slice length gives the same census. From one that hardly fits a memcg on. */
 static void test_slices_alone(void **state) {
         const ProbeFacts *f = probe_facts(look_probe());
+        double start = now();
         Tree tree;
 
         (void)state;
         assert_int_equal(tree_begin(&tree, "alone", SEED + 1), 0);
         fill(&tree);
-        for (int64_t budget = 25; budget < 400; budget += budget < 200 ? 1 : 7) {
+        for (int64_t budget = 25; budget < 400; budget += now() - start > 20 ? 71 : budget < 200 ? 1 : 7) {
                 Walk w = { .tree = &tree };
                 ProbeError e = {};
                 char text[64];
@@ -279,11 +288,12 @@ static void test_slices_alone(void **state) {
 
 /* A slice that ends because its buffer is full, not its work. */
 static void test_full_buffer(void **state) {
+        size_t each = sizeof(struct sw_memcg) + 8 + probe_facts(look_probe())->n_possible_nodes * sizeof(struct sw_node);
         Tree tree;
 
         (void)state;
         assert_int_equal(tree_begin(&tree, "full", SEED + 2), 0);
-        for (unsigned i = 0; i < FULL_NODES; i++)
+        for (unsigned i = 0; i < 2 * BUFFER_BYTES / each + 100; i++)
                 assert_true(tree_add(&tree, i % 100 ? 0 : tree_pick(&tree)) >= 0);
         for (unsigned i = 0; i < 3; i++) {
                 Walk w = { .tree = &tree };
