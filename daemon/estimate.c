@@ -105,7 +105,8 @@ int estimate_lists_add(EstimateLists *l, const struct sw_head *record) {
                 return 0;
         if (record->size != sizeof(*r))
                 return -EBADMSG;
-        if (r->mask == 0 || r->shrinker_id < 0 || (uint32_t)r->shrinker_id >= l->census->totals.ids)
+        /* Without a sign, -1 is too high like the ids that came after the census. */
+        if (r->mask == 0 || (uint32_t)r->shrinker_id >= l->census->totals.ids)
                 return 0;
 
         k = grow_array(&l->lists, &l->lists_allocated, l->n_lists + 1, sizeof(*l->lists));

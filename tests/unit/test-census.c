@@ -232,6 +232,7 @@ static void test_dropped(_unused_ void **state) {
         assert_int_equal(census_find(c, 4), CENSUS_NONE);
         assert_int_equal(census_find(c, 6), 3);
         assert_string_equal(census_name(c, 3), "last");
+        assert_int_equal(c->names_bytes, sizeof("") + sizeof("stays") + sizeof("stays-too") + sizeof("last"));
 
         census_free(c);
         records_done(&r);
@@ -328,6 +329,7 @@ static void bad_same_again_incomplete(Records *r) {
 static void bad_same_elsewhere(Records *r) {
         records_add_simple(r, 35, 1, STATE_LIVE, "x", 2, 3);
         records_add_simple(r, 50, 35, STATE_LIVE, "x", 2, 3);
+        records_add_simple(r, 51, 50, STATE_LIVE, "x", 2, 3);
         records_add_simple(r, 50, 1, STATE_LIVE, "x", 2, 3);
 }
 static void bad_child_of_dropped(Records *r) {
@@ -410,12 +412,18 @@ static void test_begin_and_end(_unused_ void **state) {
         assert_null(c);
         options = options_units(1);
 
-        /* Nothing at all; a root that is not whole; a node and a child before a root. */
+        /* Nothing at all; a root that is not whole, or has no serial; a node and a child before a root. */
         assert_int_equal(census_new(&c, &options), 0);
         assert_int_equal(census_seal(c), -EBADMSG);
         records_add_memcg(&r, 1, 0, STATE_LIVE, "", 0, 1);
         assert_int_equal(records_feed(&r, feed_census, c), 0);
         assert_int_equal(census_seal(c), -EBADMSG);
+        c = census_free(c);
+        records_done(&r);
+
+        assert_int_equal(census_new(&c, &options), 0);
+        records_add_memcg(&r, 0, 0, STATE_LIVE, "", 0, 1);
+        assert_int_equal(records_feed(&r, feed_census, c), -EBADMSG);
         c = census_free(c);
         records_done(&r);
 

@@ -114,6 +114,20 @@ static void test_short_strings(_unused_ void **state) {
         }
 }
 
+/* What the first two bytes decide, with the lowest and the highest bytes that can follow: all bounds of the table of forms. */
+static void test_long_forms(_unused_ void **state) {
+        static const uint8_t tails[][2] = { { 0x80, 0x80 }, { 0xbf, 0xbf }, { 0x7f, 0x80 }, { 0x80, 0xc0 } };
+
+        for (unsigned a = 0xc0; a < 256; a++)
+                for (unsigned b = 0x70; b < 0xd0; b++)
+                        for (size_t t = 0; t < ELEMENTSOF(tails); t++) {
+                                const uint8_t s[] = { (uint8_t)a, (uint8_t)b, tails[t][0], tails[t][1] };
+
+                                check(s, 3, 0);
+                                check(s, 4, 0);
+                        }
+}
+
 /* Every code point that there is, and those that are none encoded as if they were. */
 static void test_every_code_point(_unused_ void **state) {
         for (uint32_t c = 0; c <= 0x10ffff; c++) {
@@ -252,7 +266,7 @@ static void test_base64(_unused_ void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_short_strings), cmocka_unit_test(test_every_code_point), cmocka_unit_test(test_random),
+                cmocka_unit_test(test_short_strings), cmocka_unit_test(test_long_forms), cmocka_unit_test(test_every_code_point), cmocka_unit_test(test_random),
                 cmocka_unit_test(test_known),         cmocka_unit_test(test_base64),
         };
 

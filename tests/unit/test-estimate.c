@@ -36,7 +36,7 @@ static struct sw_memcg *add(Records *r, uint64_t serial, uint64_t parent, uint32
  * made, 7 shares an index with 8.
  */
 static void make_host(Records *r) {
-        add(r, 1, 0, STATE_LIVE, -1, 2, 10);
+        add(r, 1, 0, STATE_LIVE, 3, 2, 10); /* -1 in the kernel; whatever it is, its lists are nobody's */
         add(r, 2, 1, STATE_LIVE, 1, 2, 10);
         add(r, 3, 2, STATE_LIVE, 2, 2, 10);
         add(r, 4, 1, STATE_LIVE, 0, 2, 10);
@@ -97,7 +97,13 @@ static void test_host(_unused_ void **state) {
         e = estimate(c, &lists);
         assert_int_equal(e.lists, 6);
         assert_int_equal(e.on_demand.units, 22 + 2 * 7);
-        /* Nobody's: dying, creating, two owners, no owner, no shrinker, no room, no list. */
+        /* The first index is 0; its memcg is live like the others. */
+        records_add_lists(&lists, 64, 0, 1);
+        e = estimate(c, &lists);
+        assert_int_equal(e.lists, 7);
+        assert_int_equal(e.on_demand.units, 22 + 2 * 8);
+        /* Nobody's: the root, dying, creating, two owners, no owner, no shrinker, no room, no list. */
+        records_add_lists(&lists, 300, 0, 1U << 3);
         records_add_lists(&lists, 300, 64, 1U << 6 | 1U << 7 | 1U << 16 | 1U << 20);
         records_add_lists(&lists, 300, UINT32_MAX, UINT64_MAX);
         records_add_lists(&lists, 300, INT32_MAX - 10, UINT64_MAX);
@@ -106,8 +112,8 @@ static void test_host(_unused_ void **state) {
         records_add_lists(&lists, 300, 0, 0);
         records_add_wb(&lists, 3, "8:0", 1, 1);
         e = estimate(c, &lists);
-        assert_int_equal(e.lists, 6);
-        assert_int_equal(e.on_demand.units, 22 + 2 * 7);
+        assert_int_equal(e.lists, 7);
+        assert_int_equal(e.on_demand.units, 22 + 2 * 8);
 
         census_free(c);
         records_done(&r);
@@ -189,14 +195,16 @@ static void test_layouts(_unused_ void **state) {
 
         /* In vmalloc space stays in vmalloc space while it is larger than a page; a missing array has nothing. */
         options = options_units(3);
-        records_add_memcg(&r, 1, 0, STATE_LIVE, "", 0, 3);
+        options.n_nodes = 4;
+        records_add_memcg(&r, 1, 0, STATE_LIVE, "", 0, 4);
         records_add_node(&r, 1, 0, 64000, 1000, 0)->head.valid |= SW_NODE_VMALLOC;
         records_add_node(&r, 1, 1, 64, 1, 1)->head.valid |= SW_NODE_VMALLOC;
         records_add_node(&r, 1, 2, 64, 1, 1)->head.valid = SW_NODE_UNITS;
+        records_add_node(&r, 1, 3, 64000, 1000, 0);
         c = census_of(&r, &options);
         assert_int_equal(estimate_host(c, NULL, &e), 0);
-        assert_int_equal(e.units_63.units, 1016 + 2);
-        assert_int_equal(e.units_63.array_bytes, 24 + 1016 * 8 + 7 + 24 + 16 + 3);
+        assert_int_equal(e.units_63.units, 1016 + 2 + 1016);
+        assert_int_equal(e.units_63.array_bytes, 24 + 1016 * 8 + 7 + 24 + 16 + 3 + 24 + 1016 * 8 + 3);
         census_free(c);
         records_done(&r);
 }
@@ -348,6 +356,7 @@ static void test_model_parse(_unused_ void **state) {
                 { "memcgs=1,nodess=2,ids=3", "nodess=2" },
                 { "memcgs=1=1,nodes=2,ids=3", "memcgs=1=1" },
                 { "memcgs=18446744073709551616,nodes=2,ids=3", "memcgs=18446744073709551616" },
+                { "memcgs=1,nodes=2,ids=99999999999999999999", "ids=99999999999999999999" },
                 { "=1", "=1" },
                 { "MEMCGS=1,nodes=2,ids=3", "MEMCGS=1" },
         };

@@ -159,6 +159,8 @@ static void test_swap(_unused_ void **state) {
         add(&f, 5, 1, STATE_DYING, 1, 1);
         add(&f, 6, 1, STATE_DYING, 1, 9)->head.valid = SW_MEMCG_REFS; /* id_refs is not known */
         add(&f, 7, 1, STATE_DYING, 1, UINT32_MAX);
+        add(&f, 8, 1, STATE_DYING, 1, 0);
+        records_add_wb(&f.evidence, 8, "8:0", 1, UINT64_MAX / 2); /* no swap; pages that are too many to be counted in bytes */
         seal(&f, true);
 
         assert_int_equal(get(&f, 2, &pin), 1);
@@ -179,6 +181,8 @@ static void test_swap(_unused_ void **state) {
         assert_pin(&pin[0], PIN_UNEXPLAINED, 1, true);
         assert_int_equal(get(&f, 7, &pin), 1);
         assert_int_equal(pin[0].bytes, (uint64_t)UINT32_MAX * PAGE);
+        assert_int_equal(get(&f, 8, &pin), 1);
+        assert_int_equal(pin[0].bytes, UINT64_MAX);
         done(&f);
 }
 
