@@ -95,6 +95,23 @@ static int look_again(Reading *r, Probe *probe, ProbeError *ret_error) {
         return 0;
 }
 
+/*
+ * Complete: the walk came to its end, so every memcg that existed throughout is in; and each of them but those that are being made told
+ * all of its arrays. A live or dying memcg has one on every possible node: one that could not be read is not an empty one.
+ */
+static bool all_arrays_read(const Census *c) {
+        for (size_t i = 0; i < c->n_memcgs; i++) {
+                const CensusMemcg *m = &c->memcgs[i];
+
+                if (m->state == CENSUS_CREATING)
+                        continue;
+                for (uint32_t k = 0; k < m->n_nodes; k++)
+                        if (!(c->nodes[m->first_node + k].valid & SW_NODE_INFO))
+                                return false;
+        }
+        return true;
+}
+
 typedef struct Rings {
         Reading *reading;
         size_t fstypes_allocated;
@@ -213,7 +230,7 @@ int reading_new(Reading **ret, Probe *probe, unsigned flags, ProbeError *ret_err
                 reading_free(r);
                 return k;
         }
-        r->complete = true;
+        r->complete = all_arrays_read(r->census);
         r->duration_usec = clock_usec(CLOCK_MONOTONIC) - start;
         *ret = r;
         return 0;
