@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LINES_MAX = 700
+LINES_MAX = 600
 USER_SPACE = "LGPL-2.1-or-later"
 PROGRAMS = "GPL-2.0-only OR BSD-2-Clause"
 # Text that people read, data, and formats that have no comments.
