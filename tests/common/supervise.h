@@ -28,6 +28,9 @@ const char *own_scratch(void);
 /* OWN_PREFIX and the process id. */
 const char *own_name(void);
 
+/* SHRINKWATCH_TEST_SLOW is set: an emulated machine. Tests do half, and have three times as long for it. */
+bool own_slow(void);
+
 /* A line of TAP diagnostics. */
 _printf_(1, 2) void note(const char *format, ...);
 /* Ends the running test as skipped, with the reason in the TAP line: cmocka has none to give. */

@@ -306,7 +306,7 @@ static Gain measure(void) {
         Gain runs[RUNS], g;
         unsigned disturbed = 0;
 
-        slab_memcgs = (unsigned)(SLAB_OBJECTS / each);
+        slab_memcgs = (unsigned)(SLAB_OBJECTS / (own_slow() ? 2 : 1) / each);
         if (slab_memcgs > SLAB_MEMCGS_MAX)
                 slab_memcgs = SLAB_MEMCGS_MAX;
         for (unsigned i = 0; i < RUNS; i++) {

@@ -200,7 +200,7 @@ static bool few_dying(void *userdata) {
 
 static void run_walks(const char *what, const int64_t *budgets, size_t n_budgets, unsigned walks, unsigned sec, unsigned changes) {
         uint64_t slices = 0, memcgs = 0, dropped = 0, removed = 0;
-        double end = now() + sec;
+        double end = now() + (own_slow() ? sec / 2.0 : sec);
         unsigned done = 0;
         Tree tree;
 
@@ -253,7 +253,7 @@ static void test_slices_alone(void **state) {
         (void)state;
         assert_int_equal(tree_begin(&tree, "alone", SEED + 1), 0);
         fill(&tree);
-        for (int64_t budget = 25; budget < 400; budget += now() - start > 20 ? 71 : budget < 200 ? 1 : 7) {
+        for (int64_t budget = 25; budget < 400; budget += now() - start > (own_slow() ? 8 : 20) ? 71 : budget < 200 ? 1 : 7) {
                 Walk w = { .tree = &tree };
                 ProbeError e = {};
                 char text[64];

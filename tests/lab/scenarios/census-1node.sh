@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # One node: counts, dying memcgs and rights.
-# lab: nodes=1 memory=1024 timeout=400 programs=host-counts,host-dying,host-rights,census-compare,kcore-census
+# lab: nodes=1 memory=1024 timeout=900 programs=host-counts,host-dying,host-rights,census-compare,kcore-census
 
+export SHRINKWATCH_TEST_SLOW=1
 for test in host-counts host-dying host-rights; do
     $test || notok "$test ends well: exit status $?"
 done

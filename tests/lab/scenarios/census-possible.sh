@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # More possible nodes than online ones: the memory of a memcg goes by the possible ones.
-# lab: nodes=2 possible=7 memory=2048 timeout=400 programs=host-counts,host-dying,census-compare,kcore-census,shrinkwatchctl
+# lab: nodes=2 possible=7 memory=2048 timeout=900 programs=host-counts,host-dying,census-compare,kcore-census,shrinkwatchctl
 
+export SHRINKWATCH_TEST_SLOW=1
 check_eq "possible nodes in the census" \
     "$(shrinkwatchctl census --direct --json | grep -o '"possible_nodes": *[0-9]*' | grep -o '[0-9]*$')" 7
 for test in host-counts host-dying; do
