@@ -212,6 +212,7 @@ typedef struct Gain {
         uint32_t ids;
         uint64_t unit_size, array_size; /* 0: there is none, or it is not from slab */
         double objects[N_CLASSES];      /* for one memcg */
+        bool quiet;                     /* two runs in a row gave the same */
 } Gain;
 
 static bool all_gone(void *userdata) {
@@ -322,9 +323,11 @@ static Gain measure(void) {
                 /* On a machine that is all ours, two are enough. */
                 for (size_t k = 0; k < N_CLASSES && rest; k++)
                         rest = distance(runs[i].objects[k], runs[i - 1].objects[k]) <= 0.0005 * runs[i].objects[k] + 0.0005;
+                g.quiet = rest;
                 if (rest)
                         return g;
         }
+        note("the slab caches did not come to rest: the median of %u runs, and less exact", (unsigned)RUNS);
         for (size_t k = 0; k < N_CLASSES; k++) {
                 double values[RUNS];
 
@@ -342,7 +345,7 @@ static bool have_few, grown;
 static void check_whole(const Gain *g, uint64_t size) {
         double n = objects_of(g, size), least = expected(g, size), rest = distance(n, (double)(int64_t)(n + 0.5));
 
-        if (n < least * 0.998 || rest > 0.002 * (n > 1 ? n : 1))
+        if (n < least * (g->quiet ? 0.998 : 0.98) || rest > (g->quiet ? 0.002 : 0.02) * (n > 1 ? n : 1))
                 fail_test("%.4f objects of %" PRIu64 " bytes for a memcg, of which %.0f should be shrinker info", n, size, least);
 }
 
@@ -427,6 +430,8 @@ static void test_slab_many(void **state) {
                 skip_test("shrinker_nr_max was %u already and %u mounts did not raise it: a machine freshly booted shows the difference", few.ids, MOUNTS);
         many = measure();
         assert_true(many.ids > few.ids);
+        if (!few.quiet || !many.quiet)
+                skip_test("the slab caches did not come to rest: others allocate from them");
         for (size_t i = 0; i < N_CLASSES; i++) {
                 double got = many.objects[i] - few.objects[i], wanted = expected(&many, classes[i]) - expected(&few, classes[i]);
                 double total = expected(&many, classes[i]) + expected(&few, classes[i]);
