@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -149,13 +151,40 @@ static int child_main(const Supervised *s, pid_t parent, int out) {
         return s->run();
 }
 
-/* Ends the child's process group and whatever else became our child (helpers that left the group, orphans). */
+/* Kills every process whose parent we are: orphans of the child become ours. */
+static void kill_children(void) {
+        DIR *d = opendir("/proc");
+        struct dirent *de;
+
+        while (d && (de = readdir(d))) {
+                char path[64], text[512], *p;
+                int fd, parent;
+                ssize_t n;
+
+                if (de->d_name[0] < '0' || de->d_name[0] > '9' || strlen(de->d_name) > 10)
+                        continue;
+                (void)snprintf(path, sizeof(path), "/proc/%.10s/stat", de->d_name);
+                fd = open(path, O_RDONLY | O_CLOEXEC);
+                if (fd < 0)
+                        continue;
+                n = read(fd, text, sizeof(text) - 1);
+                safe_close(fd);
+                text[n < 0 ? 0 : n] = 0;
+                p = strrchr(text, ')'); /* behind the name, which may be anything: state, parent */
+                if (p && sscanf(p + 1, " %*c %d", &parent) == 1 && parent == getpid())
+                        (void)kill(atoi(de->d_name), SIGKILL);
+        }
+        if (d)
+                (void)closedir(d);
+}
+
+/* Ends the child, its process group, and what left that. */
 static void end_all(pid_t child) {
         for (unsigned i = 0; i < 500; i++) {
                 pid_t pid;
 
                 (void)kill(-child, SIGKILL);
-                (void)kill(child, SIGKILL);
+                kill_children();
                 while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
                         ;
                 if (pid < 0 && errno == ECHILD)
@@ -164,11 +193,26 @@ static void end_all(pid_t child) {
         }
 }
 
+/* Empty directories of runs whose process is gone. */
+static void remove_old_scratch(void) {
+        DIR *d = opendir("/tmp");
+        struct dirent *de;
+
+        while (d && (de = readdir(d))) {
+                size_t n = strlen(OWN_PREFIX);
+
+                if (strncmp(de->d_name, OWN_PREFIX, n) == 0 && kill(atoi(de->d_name + n), 0) < 0 && errno == ESRCH)
+                        (void)unlinkat(dirfd(d), de->d_name, AT_REMOVEDIR);
+        }
+        if (d)
+                (void)closedir(d);
+}
+
 int supervise(const Supervised *s) {
         struct timespec now, end;
         pid_t parent = getpid(), child;
         int out[2], signals, status = 0, r;
-        bool open = true, dead = false;
+        bool more = true, dead = false;
         const char *why = NULL;
         Lines lines = {};
         sigset_t set;
@@ -200,6 +244,7 @@ int supervise(const Supervised *s) {
                 cgroups_close();
                 return 1;
         }
+        remove_old_scratch();
         if (mkdir(scratch, 0700) < 0 && errno != EEXIST) {
                 printf("Bail out! %s: %s\n", scratch, strerror(errno));
                 cgroups_close();
@@ -223,12 +268,12 @@ int supervise(const Supervised *s) {
         (void)clock_gettime(CLOCK_MONOTONIC, &end);
         end.tv_sec += own_slow() ? 3 * s->limit_sec : s->limit_sec;
         while (!why && !dead) {
-                struct pollfd fds[] = { { .fd = open ? out[0] : -1, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+                struct pollfd fds[] = { { .fd = more ? out[0] : -1, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
                 struct signalfd_siginfo si;
 
                 (void)poll(fds, 2, 1000);
-                if (open && fds[0].revents)
-                        open = drain(out[0], &lines);
+                if (more && fds[0].revents)
+                        more = drain(out[0], &lines);
                 while (read(signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
                         if (si.ssi_signo != SIGCHLD)
                                 why = "a signal asked for the end";
@@ -240,8 +285,8 @@ int supervise(const Supervised *s) {
         }
         if (child > 0)
                 end_all(child);
-        while (open)
-                open = drain(out[0], &lines);
+        while (more && poll(&(struct pollfd){ .fd = out[0], .events = POLLIN }, 1, 0) > 0)
+                more = drain(out[0], &lines);
         (void)close(out[0]);
         (void)close(signals);
 
