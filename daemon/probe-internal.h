@@ -33,6 +33,8 @@ typedef struct ProbeProgram {
         const uint8_t *out;
         int64_t budget; /* work of the next slice; adapts to how long slices take */
         bool budget_fixed; /* unless a test set it */
+        void (*between)(void *userdata); /* a test's, called between two slices; NULL */
+        void *between_userdata;
 } ProbeProgram;
 
 typedef struct ProbePass {

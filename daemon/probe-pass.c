@@ -109,6 +109,8 @@ int probe_pass_run(ProbeProgram *program, const ProbeFacts *facts, const ProbePa
                 }
                 if (phase == SW_PHASE_DONE)
                         break;
+                if (program->between)
+                        program->between(program->between_userdata);
         }
         stats->duration_usec += now_usec() - start;
         return r;

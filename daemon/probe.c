@@ -367,3 +367,12 @@ void probe_set_budget(Probe *p, int64_t budget) {
                 programs[i]->budget_fixed = budget > 0;
         }
 }
+
+void probe_set_between(Probe *p, void (*fn)(void *userdata), void *userdata) {
+        ProbeProgram *programs[] = { &p->walk_program, &p->rings_program, &p->lists_program };
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                programs[i]->between = fn;
+                programs[i]->between_userdata = userdata;
+        }
+}

@@ -120,3 +120,5 @@ bool probe_unit_cache(const Probe *p, const char **ret_name);
  */
 #define PROBE_BUDGET_LEAST 2560
 void probe_set_budget(Probe *p, int64_t budget);
+/* For tests: called between two slices, once the records of the first were handed on. NULL: nothing is. */
+void probe_set_between(Probe *p, void (*fn)(void *userdata), void *userdata);

@@ -333,7 +333,8 @@ static Gain measure(void) {
                      f->n_possible_nodes);
                 /* On a machine that is all ours, two are enough. */
                 for (size_t k = 0; k < N_CLASSES && rest; k++)
-                        rest = distance(runs[i].objects[k], runs[i - 1].objects[k]) <= 0.0005 * runs[i].objects[k] + 0.0005;
+                        rest = distance(runs[i].objects[k], runs[i - 1].objects[k]) <=
+                                (classes[k] == g.unit_size || classes[k] >= 1024 ? 0.0005 : 0.001) * (runs[i].objects[k] + 1);
                 g.quiet = rest;
                 if (rest)
                         return g;

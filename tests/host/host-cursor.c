@@ -32,7 +32,8 @@ typedef struct Walk {
         uint64_t slices_seen;
         unsigned changes, waits; /* left */
         unsigned removed;
-        unsigned chance; /* one change in so many records of our tree */
+        unsigned chance; /* one change in so many records of our tree; 0: where each slice ended */
+        uint64_t last_id; /* of the memcg that was told last */
 } Walk;
 
 static void remove_some(Walk *w, uint32_t i) {
@@ -110,21 +111,35 @@ static void change(Walk *w, uint32_t i) {
         }
 }
 
+static void change_near(Walk *w, uint64_t id) {
+        uint32_t i = tree_find(w->tree, id);
+
+        if (i == TREE_NONE || i == 0 || !w->tree->nodes[i].there)
+                return;
+        w->changes--;
+        change(w, i);
+}
+
 static int on_record(const struct sw_head *record, void *userdata) {
         const struct sw_memcg *m = (const struct sw_memcg *)record;
         Walk *w = userdata;
-        uint32_t i;
         int r;
 
         r = census_add(w->census, record);
-        if (r < 0 || record->type != SW_TYPE_MEMCG || !w->changes || tree_random(w->tree, w->chance))
+        if (r < 0 || record->type != SW_TYPE_MEMCG)
                 return r;
-        i = tree_find(w->tree, m->cgroup_id);
-        if (i == TREE_NONE || i == 0 || !w->tree->nodes[i].there)
-                return 0;
-        w->changes--;
-        change(w, i);
+        w->last_id = m->cgroup_id;
+        if (w->chance && w->changes && !tree_random(w->tree, w->chance))
+                change_near(w, m->cgroup_id);
         return 0;
+}
+
+/* The cursor is on the memcg that was told last, or in the middle of its nodes. */
+static void on_slice_end(void *userdata) {
+        Walk *w = userdata;
+
+        if (!w->chance && w->changes && tree_random(w->tree, 2))
+                change_near(w, w->last_id);
 }
 
 static Census *new_census(void) {
@@ -206,7 +221,7 @@ static void run_walks(const char *what, const int64_t *budgets, size_t n_budgets
 
         assert_int_equal(tree_begin(&tree, what, SEED), 0);
         for (unsigned i = 0; i < walks && (now() < end || i < 3); i++) {
-                Walk w = { .tree = &tree, .changes = changes, .waits = changes / 2, .chance = 1 + (unsigned)tree_random(&tree, 30) };
+                Walk w = { .tree = &tree, .changes = changes, .waits = changes / 2, .chance = i % 3 == 0 ? 1 + (unsigned)tree_random(&tree, 30) : 0 };
                 int64_t budget = budgets[i % n_budgets];
                 ProbeError e = {};
                 char text[64];
@@ -217,7 +232,9 @@ static void run_walks(const char *what, const int64_t *budgets, size_t n_budgets
                 w.census = new_census();
                 (void)snprintf(text, sizeof(text), "walk %u of %u, budget %" PRId64, i, walks, budget);
                 tree_start_walk(&tree);
+                probe_set_between(look_probe(), on_slice_end, &w);
                 r = probe_walk(look_probe(), i % 4 == 3 ? PROBE_WALK_BITS : 0, on_record, &w, &w.stats, &e);
+                probe_set_between(look_probe(), NULL, NULL);
                 if (r < 0)
                         fail_test("%s: %s", text, e.text);
                 r = census_seal(w.census);
