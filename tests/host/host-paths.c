@@ -33,7 +33,7 @@ static void fill_name(char *name, size_t len, unsigned char first) {
 static void test_names(void **state) {
         static const char *const fixed[] = {
                 "back\\slash", "\\x41", "\\", " ", "space at end ", "-", "...", ".hidden", "~", "\xff", "\xc3\xa4", "\xc3", "\xed\xa0\x80",
-                "tab\there", "\x1b[31mred\x1b[0m", "\x7f", "\xe2\x80\xae" "rtl", "a%sb%n", "{\"json\":1}", "quote'\"`$(x)", "\r", "cgroup.mine",
+                "tab\there", "\x1b[31mred\x1b[0m", "\x7f", ("\xe2\x80\xae" "rtl"), "a%sb%n", "{\"json\":1}", "quote'\"`$(x)", "\r", "cgroup.mine",
         };
         char names[ELEMENTSOF(fixed) + 6][NAME_MAX + 1];
         uint64_t ids[ELEMENTSOF(names)];
