@@ -120,6 +120,7 @@ static void test_bytes(_unused_ void **state) {
         add_child(&r, 4, 1, STATE_LIVE, longest);
         longest[254] = 'y';
         add_child(&r, 5, 1, STATE_LIVE, longest);
+        add_child(&r, 6, 5, STATE_LIVE, "z");
         c = build(&r);
 
         assert_path(c, 3, "/\xff\xfe\x01\x7f/a\nb\\c\x1b[31m");
@@ -129,6 +130,9 @@ static void test_bytes(_unused_ void **state) {
         memcpy(path + 1, longest, 256);
         assert_path(c, 5, path);
         assert_int_equal(serial_at(c, path), 5);
+        strcat(path, "z"); /* one byte too long for a name, and no way to the child */
+        assert_int_equal(serial_at(c, path), 0);
+        path[256] = '\0';
         path[255] = 'x';
         assert_int_equal(serial_at(c, path), 4);
         strcat(path, "x");

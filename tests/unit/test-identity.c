@@ -84,6 +84,7 @@ static const Case cases[] = {
         { USER "/app.slice/docker-" ID ".scope", .unit = "docker-" ID ".scope", .slice = "app.slice", .container = ID, .engine = "docker" },
         { "/docker/buildkit" },
         { "/docker/" ID "f" },
+        { "/docker/" ID "-x" },
         { "/docker-" ID },
         { "/" ID },
         { "/docker/8C4F1D0E6A7B92D35E1F00C9AB54837261FDC0BE9A8877665544332211FFEEDD" },
@@ -186,6 +187,12 @@ static void test_long(_unused_ void **state) {
         memcpy(path + 257 - 8, ".service", 8);
         identity_parse(path, 257, &id);
         assert_int_equal(id.unit.len, 0);
+        memset(path, 'u', sizeof(path));
+        memcpy(path, "/lxc.payload.", 13);
+        identity_parse(path, 256, &id);
+        assert_int_equal(id.container.len, 243);
+        identity_parse(path, 257, &id);
+        assert_int_equal(id.container.len, 0);
         identity_parse("/x\0.service", 11, &id);
         assert_null(id.unit.s);
 }
@@ -249,6 +256,13 @@ static const char *const patterns[][2] = {
         { "lxc.payload.web1", "lxc.payload.web1" },
         { "lxc.monitor.web1", "lxc.monitor.web1" },
         { "worker-2.service", "worker-2.service" },
+        { "backup@12-3.service", "backup@12-3.service" },
+        { "build-1a2b3c4d.service", "build-1a2b3c4d.service" },
+        { "build-" UID "9.service", "build-d3b07384-d113-4ec6-a1b2-*.service" }, /* no UUID */
+        { "run-p123.scope", "run-p123.scope" },
+        { "x-abc12345.scope", "x-abc12345.scope" },
+        { "x-abc123456.scope", "x-abc*.scope" },
+        { "x-3.y.scope", "x-3.y.scope" },
         { "init.scope", "init.scope" },
         { "system.slice", "system.slice" },
         /* cgroups that are not systemd's */
