@@ -167,7 +167,7 @@ static int add_memcg(Census *c, const struct sw_memcg *r) {
         if (!name_known)
                 valid &= ~(uint32_t)SW_MEMCG_NAME;
         m = &c->memcgs[c->n_memcgs];
-        *m = (CensusMemcg) {
+        *m = (CensusMemcg){
                 .serial = r->serial,
                 .parent_serial = r->parent_serial,
                 .cgroup_id = valid & SW_MEMCG_CGROUP ? r->cgroup_id : 0,
@@ -218,7 +218,7 @@ static int add_node(Census *c, const struct sw_node *r) {
         k = grow_array(&c->nodes, &c->nodes_allocated, c->n_nodes + 1, sizeof(*c->nodes));
         if (k < 0)
                 return k;
-        c->nodes[c->n_nodes++] = (CensusNode) {
+        c->nodes[c->n_nodes++] = (CensusNode){
                 .node = r->node,
                 .valid = valid,
                 .ids = valid & SW_NODE_INFO ? r->ids : 0,
@@ -270,7 +270,7 @@ static int sort_serials(Census *c) {
                 return -ENOMEM;
 
         for (size_t i = 0; i < c->n_memcgs; i++) {
-                pairs[i] = (SerialIndex) { c->memcgs[i].serial, (uint32_t)i };
+                pairs[i] = (SerialIndex){ c->memcgs[i].serial, (uint32_t)i };
                 if (i > 0 && pairs[i - 1].serial >= pairs[i].serial)
                         ascending = false;
         }
@@ -363,9 +363,7 @@ static void sum_totals(Census *c) {
                 }
         }
 
-        c->allocation = !any       ? CENSUS_ALLOCATION_UNKNOWN :
-                        empty_slot ? CENSUS_ALLOCATION_ON_DEMAND :
-                                     CENSUS_ALLOCATION_EAGER;
+        c->allocation = !any ? CENSUS_ALLOCATION_UNKNOWN : empty_slot ? CENSUS_ALLOCATION_ON_DEMAND : CENSUS_ALLOCATION_EAGER;
 }
 
 static void sum_subtrees(Census *c) {

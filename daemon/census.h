@@ -65,9 +65,9 @@ typedef struct CensusMemcg {
         uint32_t first_node; /* index in nodes[] */
 
         uint64_t slots, units, bits, units_used; /* sums over the nodes; 0 on flat kernels */
-        uint64_t unit_bytes;          /* alloc bytes */
-        uint64_t array_bytes;         /* alloc bytes */
-        uint64_t subtree_units;       /* itself and all its descendants, the dying ones included */
+        uint64_t unit_bytes;                     /* alloc bytes */
+        uint64_t array_bytes;                    /* alloc bytes */
+        uint64_t subtree_units;                  /* itself and all its descendants, the dying ones included */
         uint64_t subtree_unit_bytes;
         uint64_t subtree_array_bytes;
         uint32_t subtree_memcgs; /* itself included */
@@ -77,8 +77,8 @@ typedef struct CensusMemcg {
 typedef struct CensusTotals {
         uint64_t memcgs, live, dying, creating;
         uint64_t slots, slots_live, slots_dying;
-        uint64_t units, units_live, units_dying; /* the rest: creating */
-        uint64_t bits, units_used; /* where the maps were read (SW_NODE_BITS) */
+        uint64_t units, units_live, units_dying;            /* the rest: creating */
+        uint64_t bits, units_used;                          /* where the maps were read (SW_NODE_BITS) */
         uint64_t unit_bytes, array_bytes;                   /* alloc bytes */
         uint64_t overhead_live_bytes, overhead_dying_bytes; /* unit + array bytes */
         uint64_t highest_serial;
@@ -89,8 +89,8 @@ typedef struct CensusTotals {
 } CensusTotals;
 
 typedef enum CensusAllocation {
-        CENSUS_ALLOCATION_UNKNOWN, /* nothing live or dying but the root, or nothing with slots (flat kernels: with an array) */
-        CENSUS_ALLOCATION_EAGER,   /* flat kernels cannot do otherwise: counters and map of all ids are in the array */
+        CENSUS_ALLOCATION_UNKNOWN,   /* nothing live or dying but the root, or nothing with slots (flat kernels: with an array) */
+        CENSUS_ALLOCATION_EAGER,     /* flat kernels cannot do otherwise: counters and map of all ids are in the array */
         CENSUS_ALLOCATION_ON_DEMAND, /* some live or dying memcg has an empty slot */
 } CensusAllocation;
 
@@ -176,10 +176,10 @@ static inline uint64_t census_subtree_overhead(const CensusMemcg *m) {
 
 /* What changed from one sealed census to a later one of the same boot. */
 typedef struct CensusDelta {
-        uint64_t added;        /* serials in b that are not in a */
-        uint64_t gone;         /* serials in a that are not in b */
-        uint64_t died;         /* live in a, dying in b */
-        int64_t units;         /* b - a; differences stop at the ends of the type */
+        uint64_t added; /* serials in b that are not in a */
+        uint64_t gone;  /* serials in a that are not in b */
+        uint64_t died;  /* live in a, dying in b */
+        int64_t units;  /* b - a; differences stop at the ends of the type */
         int64_t overhead_bytes;
         int64_t ids;
 } CensusDelta;

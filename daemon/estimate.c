@@ -56,7 +56,7 @@ static int find_owners(EstimateLists *l) {
                         continue;
                 }
                 if (m->kmemcg_id >= 0)
-                        l->owners[n++] = (Owner) { m->kmemcg_id, i };
+                        l->owners[n++] = (Owner){ m->kmemcg_id, i };
         }
         qsort(l->owners, n, sizeof(*l->owners), compare_owners);
 
@@ -112,7 +112,7 @@ int estimate_lists_add(EstimateLists *l, const struct sw_head *record) {
         k = grow_array(&l->lists, &l->lists_allocated, l->n_lists + 1, sizeof(*l->lists));
         if (k < 0)
                 return k;
-        l->lists[l->n_lists++] = (Lists) { r->shrinker_id, r->base, r->mask };
+        l->lists[l->n_lists++] = (Lists){ r->shrinker_id, r->base, r->mask };
         return 0;
 }
 
@@ -213,8 +213,8 @@ static void estimate_units(const Census *c, uint32_t ids_per_unit, EstimateVaria
                 if (!(n->valid & SW_NODE_INFO))
                         continue;
                 v.units += slots;
-                v.array_bytes = add_sat_u64(
-                        v.array_bytes, o->alloc(bytes, (n->valid & SW_NODE_VMALLOC) && bytes > PAGE_BYTES_MIN, o->alloc_userdata));
+                v.array_bytes = add_sat_u64(v.array_bytes,
+                                            o->alloc(bytes, (n->valid & SW_NODE_VMALLOC) && bytes > PAGE_BYTES_MIN, o->alloc_userdata));
         }
         v.unit_bytes = mul_sat_u64(v.units, v.unit_alloc_bytes);
         *ret = v;
@@ -241,7 +241,7 @@ int estimate_host(const Census *census, EstimateLists *lists, Estimate *ret) {
         if (!census->sealed || (lists && lists->census != census))
                 return -EINVAL;
 
-        e.now = (EstimateVariant) {
+        e.now = (EstimateVariant){
                 .unit_struct_bytes = census->options.flat ? 0 : census->options.unit_struct_bytes,
                 .unit_alloc_bytes = census->unit_alloc_bytes,
                 .units = census->totals.units,
@@ -272,8 +272,7 @@ int estimate_host(const Census *census, EstimateLists *lists, Estimate *ret) {
         return 0;
 }
 
-static int model_variant(
-        const EstimateModel *m, uint32_t ids_per_unit, census_alloc_t alloc, void *userdata, EstimateVariant *ret) {
+static int model_variant(const EstimateModel *m, uint32_t ids_per_unit, census_alloc_t alloc, void *userdata, EstimateVariant *ret) {
         uint64_t slots = divide_up(m->ids, ids_per_unit), arrays, info_bytes;
         EstimateVariant v = {
                 .ids_per_unit = ids_per_unit,
@@ -282,8 +281,8 @@ static int model_variant(
         };
 
         if (__builtin_mul_overflow(m->memcgs, m->nodes, &arrays) || __builtin_mul_overflow(arrays, slots, &v.units) ||
-            __builtin_mul_overflow(v.units, v.unit_alloc_bytes, &v.unit_bytes) ||
-            __builtin_mul_overflow(slots, WORD_BYTES, &info_bytes) || __builtin_add_overflow(info_bytes, INFO_BYTES, &info_bytes) ||
+            __builtin_mul_overflow(v.units, v.unit_alloc_bytes, &v.unit_bytes) || __builtin_mul_overflow(slots, WORD_BYTES, &info_bytes) ||
+            __builtin_add_overflow(info_bytes, INFO_BYTES, &info_bytes) ||
             __builtin_mul_overflow(arrays, alloc(info_bytes, false, userdata), &v.array_bytes))
                 return -ERANGE;
         *ret = v;

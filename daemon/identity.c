@@ -5,12 +5,12 @@
 
 /* What stands between prefix and suffix of a name. */
 typedef enum Middle {
-        MIDDLE_ANY,        /* anything, not nothing */
-        MIDDLE_HEX64,      /* a container id */
-        MIDDLE_HEX,        /* hexadecimal digits */
-        MIDDLE_DECIMAL,    /* decimal digits */
-        MIDDLE_POD_DASH,   /* a pod's UID as cgroupfs has it: a UUID, or 32 hexadecimal digits for a static pod */
-        MIDDLE_POD_UNDER,  /* as systemd has it, where a dash would begin another slice */
+        MIDDLE_ANY,            /* anything, not nothing */
+        MIDDLE_HEX64,          /* a container id */
+        MIDDLE_HEX,            /* hexadecimal digits */
+        MIDDLE_DECIMAL,        /* decimal digits */
+        MIDDLE_POD_DASH,       /* a pod's UID as cgroupfs has it: a UUID, or 32 hexadecimal digits for a static pod */
+        MIDDLE_POD_UNDER,      /* as systemd has it, where a dash would begin another slice */
         MIDDLE_NUMBER_DASH,    /* 3-web: a number, a dash, then what the fact is */
         MIDDLE_NUMBER_ESCAPED, /* the same with the dash escaped: \x2d */
         MIDDLE_PID_INVOCATION, /* 12-i34 */
@@ -330,7 +330,7 @@ static bool is_unit_name(const char *s, size_t len) {
 }
 
 static IdentityPart unescape_unit(const char *name, size_t len) {
-        return name[0] == '_' ? (IdentityPart) { name + 1, len - 1 } : (IdentityPart) { name, len };
+        return name[0] == '_' ? (IdentityPart){ name + 1, len - 1 } : (IdentityPart){ name, len };
 }
 
 /* Takes the facts that a row gives about a name. Returns the ones taken. */
@@ -389,7 +389,7 @@ void identity_parse(const char *path, size_t len, Identity *ret) {
                         if (match_name(row, name, n, &m))
                                 given |= take(row, row->gives, name, n, &m, &id);
                 }
-                above = (IdentityPart) { name, n };
+                above = (IdentityPart){ name, n };
                 given_above = given;
         }
         *ret = id;

@@ -112,7 +112,7 @@ int pins_add(Pins *p, const struct sw_head *record) {
         r = add_device(p, wb->device, len, &device);
         if (r < 0)
                 return r;
-        p->evidence[p->n_evidence++] = (Evidence) {
+        p->evidence[p->n_evidence++] = (Evidence){
                 .memcg = memcg,
                 .device = device,
                 .inodes = wb->inodes,
