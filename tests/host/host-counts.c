@@ -223,7 +223,7 @@ typedef struct Gain {
         uint32_t ids;
         uint64_t unit_size, array_size; /* 0: there is none, or it is not from slab */
         double objects[N_CLASSES];      /* for one memcg */
-        bool quiet;                     /* two runs in a row gave the same */
+        double spread[N_CLASSES];       /* between the runs */
 } Gain;
 
 static bool all_gone(void *userdata) {
@@ -316,7 +316,7 @@ static Gain measure(void) {
         _cleanup_(reading_freep) Reading *r = settled();
         uint64_t each = f->n_possible_nodes * (look_slots(f, r->census->totals.ids) + 1);
         Gain runs[RUNS], g;
-        unsigned disturbed = 0;
+        unsigned disturbed = 0, n_runs = 0;
 
         slab_memcgs = (unsigned)(SLAB_OBJECTS / (own_slow() ? 2 : 1) / each);
         if (slab_memcgs > SLAB_MEMCGS_MAX)
@@ -331,24 +331,32 @@ static Gain measure(void) {
                 note("run %u: %u memcgs with %u ids: each %.4f objects of %" PRIu64 " bytes (units: %.0f), %.4f of %" PRIu64 " (arrays: %u)", i + 1,
                      slab_memcgs + 1, g.ids, objects_of(&g, g.unit_size), g.unit_size, expected(&g, g.unit_size), objects_of(&g, g.array_size), g.array_size,
                      f->n_possible_nodes);
+                n_runs = i + 1;
                 /* On a machine that is all ours, two are enough. */
                 for (size_t k = 0; k < N_CLASSES && rest; k++)
-                        rest = distance(runs[i].objects[k], runs[i - 1].objects[k]) <=
-                                (classes[k] == g.unit_size || classes[k] >= 1024 ? 0.0005 : 0.001) * (runs[i].objects[k] + 1);
-                g.quiet = rest;
+                        if (classes[k] == g.unit_size || classes[k] == g.array_size)
+                                rest = distance(runs[i].objects[k], runs[i - 1].objects[k]) <= 0.0005 * (runs[i].objects[k] + 1);
                 if (rest)
-                        return g;
+                        break;
         }
-        note("the slab caches did not come to rest: the median of %u runs, and less exact", (unsigned)RUNS);
         for (size_t k = 0; k < N_CLASSES; k++) {
                 double values[RUNS];
 
-                for (unsigned i = 0; i < RUNS; i++)
+                for (unsigned i = 0; i < n_runs; i++)
                         values[i] = runs[i].objects[k];
-                qsort(values, RUNS, sizeof(*values), compare_double);
-                g.objects[k] = values[RUNS / 2];
+                qsort(values, n_runs, sizeof(*values), compare_double);
+                g.objects[k] = values[n_runs / 2];
+                g.spread[k] = n_runs > 2 ? values[n_runs * 3 / 4] - values[n_runs / 4] : values[n_runs - 1] - values[0];
         }
         return g;
+}
+
+/* Whether the runs agreed so well that 0.2 % can be told. */
+static bool at_rest(const Gain *g, uint64_t size) {
+        for (size_t i = 0; i < N_CLASSES; i++)
+                if (classes[i] == size)
+                        return g->spread[i] <= 0.001 * (g->objects[i] + 1);
+        return false;
 }
 
 static Gain few;
@@ -357,7 +365,7 @@ static bool have_few, grown;
 static void check_whole(const Gain *g, uint64_t size) {
         double n = objects_of(g, size), least = expected(g, size), rest = distance(n, (double)(int64_t)(n + 0.5));
 
-        if (n < least * (g->quiet ? 0.998 : 0.98) || rest > (g->quiet ? 0.002 : 0.02) * (n > 1 ? n : 1))
+        if (n < least * (at_rest(g, size) ? 0.998 : 0.98) || rest > (at_rest(g, size) ? 0.002 : 0.02) * (n > 1 ? n : 1))
                 fail_test("%.4f objects of %" PRIu64 " bytes for a memcg, of which %.0f should be shrinker info", n, size, least);
 }
 
@@ -442,14 +450,17 @@ static void test_slab_many(void **state) {
                 skip_test("shrinker_nr_max was %u already and %u mounts did not raise it: a machine freshly booted shows the difference", few.ids, MOUNTS);
         many = measure();
         assert_true(many.ids > few.ids);
-        if (!few.quiet || !many.quiet)
-                skip_test("the slab caches did not come to rest: others allocate from them");
         for (size_t i = 0; i < N_CLASSES; i++) {
                 double got = many.objects[i] - few.objects[i], wanted = expected(&many, classes[i]) - expected(&few, classes[i]);
                 double total = expected(&many, classes[i]) + expected(&few, classes[i]);
 
                 if (total == 0)
                         continue;
+                if (!at_rest(&few, classes[i]) || !at_rest(&many, classes[i])) {
+                        note("caches of %" PRIu64 " bytes did not come to rest: others allocate from them; %.4f more for a memcg, computed %.0f", classes[i],
+                             got, wanted);
+                        continue;
+                }
                 note("objects of %" PRIu64 " bytes that a memcg takes more with %u ids than with %u: %.4f, computed %.0f (%+.3f %%)", classes[i], many.ids,
                      few.ids, got, wanted, 100 * (got - wanted) / (wanted != 0 ? distance(wanted, 0) : 1));
                 /* Of small sizes a memcg takes many objects besides: there, 0.2 % of all of them. */
@@ -457,7 +468,8 @@ static void test_slab_many(void **state) {
                         fail_test("slabinfo gained %.4f objects of %" PRIu64 " bytes more for a memcg, the census says %.0f", got, classes[i], wanted);
                 n++;
         }
-        assert_true(n > 0);
+        if (n == 0)
+                skip_test("no slab cache came to rest: others allocate from them");
 }
 
 static void test_size_classes(void **state) {
