@@ -28,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 size_t fuzz_generate(Random *random, uint8_t *buf, size_t size) {
-        static const char *const pieces[] = { "\xc2\x80", "\xe2\x80\xae", "\xf0\x9f\xa6\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\\x2d", "\xef\xbb\xbf", "\xe2\x80" };
+        static const char *const pieces[] = { "\xc2\x80",         "\xe2\x80\xae", "\xf0\x9f\xa6\x80", "\xed\xa0\x80",
+                                              "\xf4\x90\x80\x80", "\\x2d",        "\xef\xbb\xbf",     "\xe2\x80" };
         size_t len = 0;
 
         if (random_once_in(random, 3))

@@ -40,13 +40,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 size_t fuzz_generate(Random *random, uint8_t *buf, size_t size) {
-        static const char *const pieces[] = { "memcgs=", "nodes=", "ids=", ",", "=", "0", "1", "45000", "18446744073709551615", "-", " ", "x" };
+        static const char *const pieces[] = { "memcgs=", "nodes=", "ids=", ",", "=", "0", "1", "45000", "18446744073709551615",
+                                              "-",       " ",      "x" };
         size_t len = 0;
 
         if (random_once_in(random, 2)) {
                 /* A good one, now and then with a byte changed. */
-                len = (size_t)snprintf((char *)buf, size, "memcgs=%" PRIu64 ",nodes=%" PRIu64 ",ids=%" PRIu64, random_u64(random) >> random_below(random, 64),
-                                       1 + random_below(random, 64), random_u64(random) >> random_below(random, 64));
+                len = (size_t)snprintf((char *)buf, size, "memcgs=%" PRIu64 ",nodes=%" PRIu64 ",ids=%" PRIu64,
+                                       random_u64(random) >> random_below(random, 64), 1 + random_below(random, 64),
+                                       random_u64(random) >> random_below(random, 64));
                 if (random_once_in(random, 3))
                         buf[random_below(random, len)] = (uint8_t)random_u64(random);
                 return len;

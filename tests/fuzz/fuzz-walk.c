@@ -112,8 +112,8 @@ static void read_script(Build *b) {
                 case 10:
                 case 11:
                         at = 1 + take_u8(&b->script);
-                        records_add_wb(&b->evidence, at, op & 16 ? "8:0" : "btrfs-1", take_number(&b->script), take_number(&b->script))->head.valid =
-                                op & 32 ? 3 : 1;
+                        records_add_wb(&b->evidence, at, op & 16 ? "8:0" : "btrfs-1", take_number(&b->script), take_number(&b->script))
+                                ->head.valid = op & 32 ? 3 : 1;
                         break;
                 }
         }

@@ -16,12 +16,12 @@
 #include "builder.h"
 
 /* Like assert(), but in every build: the programs are nothing without it. */
-#define CHECK(expression)                                                                       \
-        do {                                                                                    \
-                if (!(expression)) {                                                            \
+#define CHECK(expression)                                                                        \
+        do {                                                                                     \
+                if (!(expression)) {                                                             \
                         fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #expression); \
-                        abort();                                                                \
-                }                                                                               \
+                        abort();                                                                 \
+                }                                                                                \
         } while (0)
 
 /* libFuzzer's name for the target. Returns 0. */

@@ -13,7 +13,7 @@ Random random_start(uint64_t seed) {
                 seed = strtoull(given, NULL, 0);
         /* "#": a remark in the Test Anything Protocol. */
         printf("# seed %" PRIu64 "\n", seed);
-        return (Random) { seed };
+        return (Random){ seed };
 }
 
 uint64_t random_u64(Random *r) {
@@ -42,7 +42,7 @@ static void *check_memory(void *p) {
 
 void records_done(Records *r) {
         free(r->bytes);
-        *r = (Records) {};
+        *r = (Records){};
 }
 
 void *records_add(Records *r, uint16_t type, size_t size) {
@@ -59,7 +59,8 @@ void *records_add(Records *r, uint16_t type, size_t size) {
         return head;
 }
 
-struct sw_memcg *records_add_memcg(Records *r, uint64_t serial, uint64_t parent, uint32_t css, const char *name, size_t len, uint16_t nodes) {
+struct sw_memcg *records_add_memcg(Records *r, uint64_t serial, uint64_t parent, uint32_t css, const char *name, size_t len,
+                                   uint16_t nodes) {
         struct sw_memcg *m = records_add(r, SW_TYPE_MEMCG, ALIGN8(sizeof(*m) + len));
 
         m->head.valid = SW_MEMCG_REFS | SW_MEMCG_ID | SW_MEMCG_MEMORY | SW_MEMCG_SWAP | SW_MEMCG_KMEM_ID | SW_MEMCG_NAME;
@@ -148,7 +149,7 @@ uint64_t alloc_size_class(uint64_t struct_bytes, bool vmalloc, _unused_ void *us
 }
 
 CensusOptions options_units(uint32_t nodes) {
-        return (CensusOptions) { .unit_struct_bytes = 520, .n_nodes = nodes, .alloc = alloc_plus };
+        return (CensusOptions){ .unit_struct_bytes = 520, .n_nodes = nodes, .alloc = alloc_plus };
 }
 
 Census *census_of(const Records *r, const CensusOptions *options) {

@@ -30,7 +30,8 @@ void *records_add(Records *r, uint16_t type, size_t size);
 enum { STATE_LIVE = SW_CSS_ONLINE | SW_CSS_VISIBLE, STATE_DYING = SW_CSS_DYING, STATE_CREATING = 0 };
 
 /* A memcg with everything valid; counters by serial so that no two are the same. nodes: announced, to be added by the caller. */
-struct sw_memcg *records_add_memcg(Records *r, uint64_t serial, uint64_t parent, uint32_t css, const char *name, size_t len, uint16_t nodes);
+struct sw_memcg *records_add_memcg(Records *r, uint64_t serial, uint64_t parent, uint32_t css, const char *name, size_t len,
+                                   uint16_t nodes);
 struct sw_node *records_add_node(Records *r, uint64_t serial, uint32_t node, uint32_t ids, uint32_t slots, uint32_t units);
 /* The two above: one memcg with this many nodes, all alike, the name NUL-terminated. */
 void records_add_simple(Records *r, uint64_t serial, uint64_t parent, uint32_t css, const char *name, uint16_t nodes, uint32_t slots);

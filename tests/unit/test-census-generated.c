@@ -367,7 +367,7 @@ static void age(Random *random, Model *model) {
         for (size_t i = model->n; i < MEMCGS_MAX && !random_once_in(random, 20); i++) {
                 ModelMemcg *m = &model->memcgs[model->n++];
 
-                *m = (ModelMemcg) { .n_sent = model->n_nodes, .css = make_css(random), .name = "new", .valid = SW_MEMCG_NAME };
+                *m = (ModelMemcg){ .n_sent = model->n_nodes, .css = make_css(random), .name = "new", .valid = SW_MEMCG_NAME };
                 m->serial = ++serial;
                 m->parent = model->memcgs[random_below(random, model->n - 1)].serial;
                 while (!is_there(model, find(model, m->parent)))

@@ -194,8 +194,8 @@ static void test_digest(_unused_ void **state) {
 
         make_tree(&r);
         c = census_of(&r, &options);
-        assert_int_equal(c->totals.digest,
-                         sw_digest(1, 0) + sw_digest(2, 0) + sw_digest(3, 1) + sw_digest(4, 1) + sw_digest(5, 2) + sw_digest(6, 0) + sw_digest(7, 0));
+        assert_int_equal(c->totals.digest, sw_digest(1, 0) + sw_digest(2, 0) + sw_digest(3, 1) + sw_digest(4, 1) + sw_digest(5, 2) +
+                                                   sw_digest(6, 0) + sw_digest(7, 0));
         census_free(c);
         records_done(&r);
 }
@@ -378,11 +378,30 @@ static void bad_units(Records *r) {
 
 static void test_contract(_unused_ void **state) {
         static void (*const bad[])(Records *) = {
-                bad_size_head_only,  bad_size_longer,     bad_size_shorter,     bad_name_len,        bad_serial_zero,
-                bad_serial_below_parent, bad_serial_is_parent, bad_second_root, bad_no_parent,       bad_parent_past,
-                bad_sibling_order,   bad_same_again,      bad_same_again_incomplete, bad_same_elsewhere, bad_child_of_dropped,
-                bad_nodes_announced, bad_nodes_too_many,  bad_node_extra,       bad_node_stranger,   bad_node_twice,
-                bad_node_order,      bad_node_number,     bad_node_size,        bad_units,
+                bad_size_head_only,
+                bad_size_longer,
+                bad_size_shorter,
+                bad_name_len,
+                bad_serial_zero,
+                bad_serial_below_parent,
+                bad_serial_is_parent,
+                bad_second_root,
+                bad_no_parent,
+                bad_parent_past,
+                bad_sibling_order,
+                bad_same_again,
+                bad_same_again_incomplete,
+                bad_same_elsewhere,
+                bad_child_of_dropped,
+                bad_nodes_announced,
+                bad_nodes_too_many,
+                bad_node_extra,
+                bad_node_stranger,
+                bad_node_twice,
+                bad_node_order,
+                bad_node_number,
+                bad_node_size,
+                bad_units,
         };
 
         assert_int_equal(add_one(2, good_memcg), 0);
@@ -561,10 +580,10 @@ static void test_saturation(_unused_ void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_tree),       cmocka_unit_test(test_fields),  cmocka_unit_test(test_memsw_is_swap_pages_too),
-                cmocka_unit_test(test_states),     cmocka_unit_test(test_digest),  cmocka_unit_test(test_dropped),
-                cmocka_unit_test(test_contract),   cmocka_unit_test(test_begin_and_end), cmocka_unit_test(test_allocation),
-                cmocka_unit_test(test_flat),       cmocka_unit_test(test_uneven),  cmocka_unit_test(test_saturation),
+                cmocka_unit_test(test_tree),     cmocka_unit_test(test_fields),        cmocka_unit_test(test_memsw_is_swap_pages_too),
+                cmocka_unit_test(test_states),   cmocka_unit_test(test_digest),        cmocka_unit_test(test_dropped),
+                cmocka_unit_test(test_contract), cmocka_unit_test(test_begin_and_end), cmocka_unit_test(test_allocation),
+                cmocka_unit_test(test_flat),     cmocka_unit_test(test_uneven),        cmocka_unit_test(test_saturation),
         };
 
         return cmocka_run_group_tests_name("census", tests, NULL, NULL);

@@ -55,8 +55,8 @@ static size_t valid_at(const uint8_t *s, size_t left, uint32_t *ret) {
 }
 
 static bool is_bidi_or_separator(uint32_t c) {
-        static const uint32_t all[] = { 0x61c, 0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202b, 0x202c,
-                                        0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069 };
+        static const uint32_t all[] = { 0x61c,  0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202b,
+                                        0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069 };
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++)
                 if (c == all[i])
@@ -184,13 +184,13 @@ static void test_known(_unused_ void **state) {
                 { "Zürich/東京/🦀", "Zürich/東京/🦀", "Zürich/東京/🦀" },
                 { "a\nb\tc\x1b[31m\x7f", "a\\x0ab\\x09c\\x1b[31m\\x7f", "a\\x0ab\\x09c\\x1b[31m\\x7f" },
                 { "\xff\xfe", "\\xff\\xfe", "\\xff\\xfe" },
-                { "caf\xe9", "caf\\xe9", "caf\\xe9" },                                 /* Latin-1 */
+                { "caf\xe9", "caf\\xe9", "caf\\xe9" },                                                          /* Latin-1 */
                 { "\xc2\x80\xc2\x9f\xc2\xa0", "\\xc2\\x80\\xc2\\x9f\xc2\xa0", "\\xc2\\x80\\xc2\\x9f\xc2\xa0" }, /* C1, no-break space */
-                { "\xc0\xaf\xe0\x80\xaf", "\\xc0\\xaf\\xe0\\x80\\xaf", "\\xc0\\xaf\\xe0\\x80\\xaf" }, /* overlong slashes */
-                { "\xed\xa0\x80", "\\xed\\xa0\\x80", "\\xed\\xa0\\x80" },              /* a surrogate */
-                { "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80", "\\xf4\\x90\\x80\\x80" }, /* U+110000 */
-                { "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" },        /* U+10FFFF */
-                { "\xe2\x82", "\\xe2\\x82", "\\xe2\\x82" },                            /* a euro sign cut short */
+                { "\xc0\xaf\xe0\x80\xaf", "\\xc0\\xaf\\xe0\\x80\\xaf", "\\xc0\\xaf\\xe0\\x80\\xaf" },           /* overlong slashes */
+                { "\xed\xa0\x80", "\\xed\\xa0\\x80", "\\xed\\xa0\\x80" },                                       /* a surrogate */
+                { "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80", "\\xf4\\x90\\x80\\x80" },                         /* U+110000 */
+                { "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" },                                 /* U+10FFFF */
+                { "\xe2\x82", "\\xe2\\x82", "\\xe2\\x82" },                                                     /* a euro sign cut short */
                 { "\xe2\x82(", "\\xe2\\x82(", "\\xe2\\x82(" },
                 { "a\u202ecils.b", "a\u202ecils.b", "a\\xe2\\x80\\xaecils.b" },
                 { "a\u2028b\u2029", "a\u2028b\u2029", "a\\xe2\\x80\\xa8b\\xe2\\x80\\xa9" },
@@ -218,8 +218,14 @@ static int digit_of(char c) {
 
 static void test_base64(_unused_ void **state) {
         static const char *const vectors[][2] = {
-                { "", "" },         { "f", "Zg==" },         { "fo", "Zm8=" },         { "foo", "Zm9v" },
-                { "foob", "Zm9vYg==" }, { "fooba", "Zm9vYmE=" }, { "foobar", "Zm9vYmFy" }, { "\xfb\xff\xbf", "+/+/" },
+                { "", "" },
+                { "f", "Zg==" },
+                { "fo", "Zm8=" },
+                { "foo", "Zm9v" },
+                { "foob", "Zm9vYg==" },
+                { "fooba", "Zm9vYmE=" },
+                { "foobar", "Zm9vYmFy" },
+                { "\xfb\xff\xbf", "+/+/" },
         };
         Random random = random_start(64);
         size_t len;
@@ -266,8 +272,8 @@ static void test_base64(_unused_ void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_short_strings), cmocka_unit_test(test_long_forms), cmocka_unit_test(test_every_code_point), cmocka_unit_test(test_random),
-                cmocka_unit_test(test_known),         cmocka_unit_test(test_base64),
+                cmocka_unit_test(test_short_strings), cmocka_unit_test(test_long_forms), cmocka_unit_test(test_every_code_point),
+                cmocka_unit_test(test_random),        cmocka_unit_test(test_known),      cmocka_unit_test(test_base64),
         };
 
         return cmocka_run_group_tests_name("escape", tests, NULL, NULL);

@@ -320,7 +320,7 @@ static void test_model(_unused_ void **state) {
         assert_false(e.on_demand_known);
         assert_false(e.bits_known);
 
-        model = (EstimateModel) { 1, 1, 1 };
+        model = (EstimateModel){ 1, 1, 1 };
         assert_int_equal(estimate_model(&model, alloc_plus, NULL, &e), 0);
         assert_int_equal(e.now.units, 1);
         assert_int_equal(e.now.unit_bytes, 523);
@@ -328,11 +328,11 @@ static void test_model(_unused_ void **state) {
         assert_int_equal(e.units_63.unit_bytes, 515);
 
         e.now.units = 4711;
-        model = (EstimateModel) { UINT64_MAX, 2, 1 };
+        model = (EstimateModel){ UINT64_MAX, 2, 1 };
         assert_int_equal(estimate_model(&model, alloc_plus, NULL, &e), -ERANGE);
-        model = (EstimateModel) { 1, 1, UINT64_MAX };
+        model = (EstimateModel){ 1, 1, UINT64_MAX };
         assert_int_equal(estimate_model(&model, alloc_plus, NULL, &e), -ERANGE);
-        model = (EstimateModel) { 1ULL << 60, 1, 64 };
+        model = (EstimateModel){ 1ULL << 60, 1, 64 };
         assert_int_equal(estimate_model(&model, alloc_plus, NULL, &e), -ERANGE);
         assert_int_equal(e.now.units, 4711);
 }
@@ -387,8 +387,9 @@ static void test_model_parse(_unused_ void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_host),      cmocka_unit_test(test_unknown), cmocka_unit_test(test_layouts),     cmocka_unit_test(test_bits),
-                cmocka_unit_test(test_generated), cmocka_unit_test(test_model),   cmocka_unit_test(test_model_parse),
+                cmocka_unit_test(test_host),        cmocka_unit_test(test_unknown),   cmocka_unit_test(test_layouts),
+                cmocka_unit_test(test_bits),        cmocka_unit_test(test_generated), cmocka_unit_test(test_model),
+                cmocka_unit_test(test_model_parse),
         };
 
         return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);

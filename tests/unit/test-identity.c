@@ -21,6 +21,7 @@ typedef struct Case {
 #define USER "/user.slice/user-1000.slice/user@1000.service"
 #define BURSTABLE "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice"
 
+/* clang-format off */
 static const Case cases[] = {
         /* systemd */
         { "/" },
@@ -138,6 +139,7 @@ static const Case cases[] = {
         { "/machine.slice/machine-k8s.scope/payload" BURSTABLE "/cri-containerd-" ID ".scope/docker/" ID2, .unit = "cri-containerd-" ID ".scope", .slice = "kubepods-burstable-pod" UID_ ".slice", .machine = "k8s", .container = ID2, .engine = "docker", .pod = UID },
         { "/lxc.payload.host/machine.slice/machine-in.scope", .unit = "machine-in.scope", .slice = "machine.slice", .machine = "in", .container = "host", .engine = "nspawn" },
 };
+/* clang-format on */
 
 static void assert_part(const Case *c, const char *what, IdentityPart got, const char *expected) {
         if (!expected) {
@@ -197,6 +199,7 @@ static void test_long(_unused_ void **state) {
         assert_null(id.unit.s);
 }
 
+/* clang-format off */
 static const char *const patterns[][2] = {
         /* the examples of the contract */
         { "run-r1a2b.scope", "run-r*.scope" },
@@ -282,6 +285,7 @@ static const char *const patterns[][2] = {
         { "a\\x2d1", "a\\x2d*" },
         { "", "" },
 };
+/* clang-format on */
 
 static void test_patterns(_unused_ void **state) {
         for (size_t i = 0; i < ELEMENTSOF(patterns); i++) {
@@ -318,11 +322,8 @@ static void test_instances(_unused_ void **state) {
                 const char *before, *after;
                 bool hex;
         } kinds[] = {
-                { "run-r", ".scope", true },
-                { "run-u", ".service", false },
-                { "session-", ".scope", false },
-                { "t", "", false },
-                { "app-x-", ".scope", false },
+                { "run-r", ".scope", true }, { "run-u", ".service", false }, { "session-", ".scope", false },
+                { "t", "", false },          { "app-x-", ".scope", false },
         };
         Random random = random_start(577);
 

@@ -316,7 +316,9 @@ static void test_generated(_unused_ void **state) {
                         /* A chain or a sibling: both keep the order. */
                         uint64_t parent = i > 2 && random_once_in(&random, 2) ? i - 1 : 1;
 
-                        css[i] = random_once_in(&random, 5) ? STATE_LIVE : random_once_in(&random, 5) ? SW_CSS_DYING | SW_CSS_ONLINE : STATE_DYING;
+                        css[i] = random_once_in(&random, 5) ? STATE_LIVE :
+                                 random_once_in(&random, 5) ? SW_CSS_DYING | SW_CSS_ONLINE :
+                                                              STATE_DYING;
                         refs[i] = random_below(&random, 6);
                         id_refs[i] = (uint32_t)random_below(&random, 3);
                         children[parent]++;
