@@ -69,7 +69,16 @@ int cgroup_write(int cgroup, const char *file, const char *text) {
 }
 
 int cgroup_switch_memory(int cgroup, bool on) {
-        return names->v2 ? cgroup_write(cgroup, "cgroup.subtree_control", on ? "+memory" : "-memory") : 0;
+        int r = 0;
+
+        /* A process that has just ended in it may count as inside for a moment. */
+        for (unsigned i = 0; names->v2 && i < 300; i++) {
+                r = cgroup_write(cgroup, "cgroup.subtree_control", on ? "+memory" : "-memory");
+                if (r != -EBUSY)
+                        break;
+                (void)usleep(10000);
+        }
+        return r;
 }
 
 uint64_t cgroup_id(int parent, const char *name) {

@@ -152,9 +152,12 @@ int tree_hold(Tree *t, uint32_t i) {
         if (r < 0)
                 return r;
         r = hold_by_socket(fd);
-        (void)cgroup_switch_memory(fd, true);
         if (r < 0)
                 return r;
+        if (cgroup_switch_memory(fd, true) < 0) {
+                safe_close(r);
+                return -EIO;
+        }
         t->nodes[i].held = r;
         t->n_held++;
         return 0;

@@ -63,6 +63,7 @@ inner() {
         echo >/mnt/inner/opened && sync
 }
 check "ext4 in a file of it" inner
+sleep 3  # flushers that the sync has woken are done
 
 # Dirty data that waits.
 i=0
