@@ -107,7 +107,10 @@ static void change(Walk *w, uint32_t i) {
         /* Removed is one thing; off the list, and freed, takes a few grace periods. */
         if (w->waits > 0 && !tree_random(t, 3)) {
                 w->waits--;
-                (void)usleep(30000);
+                (void)usleep(tree_random(t, 2) ? 30000 : 90000);
+                /* New ones may get the memory of those that are freed by now. */
+                if (tree_random(t, 2))
+                        add_some(w, tree_pick(t), 1 + (unsigned)tree_random(t, 40));
         }
 }
 
