@@ -115,7 +115,7 @@ enum {
         SW_SHRINKER_SB = 1U << 0, /* a superblock's: fstype, dev */
 };
 
-/* One registered shrinker with an id above 0. */
+/* One registered shrinker with an id above 0, or a superblock's with id 0. */
 struct sw_shrinker {
         struct sw_head head;
         __u32 id;

@@ -114,7 +114,8 @@ static __noinline long shrinker(void) {
                 if (bdi && (__u64)READ((struct list_head *)head, next) != head && on_list(head))
                         w.bdi = bdi;
         }
-        if (id > 0) {
+        /* Id 0 is somebody's, too; shrinkers without an id show it as well, but a superblock's always has one. */
+        if (id > 0 || (sb && id == 0)) {
                 r = (struct sw_shrinker *)(out + at);
                 __builtin_memset(r, 0, sizeof(*r));
                 r->id = id;

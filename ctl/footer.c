@@ -68,13 +68,18 @@ void footer_add_ids(Text *t, const Reading *reading) {
                         continue;
                 }
                 text_add_string(t, i == 0 ? " (" : ", ");
-                text_add_name(t, &ascii, f->name, strlen(f->name));
+                /* "other" is no file system; beside the rest of the list that would read like it. */
+                if (strcmp(f->name, "other") == 0)
+                        text_add_string(t, "no file system");
+                else
+                        text_add_name(t, &ascii, f->name, strlen(f->name));
                 text_add_string(t, " ");
                 text_add_count(t, f->ids);
         }
         if (rest > 0) {
-                text_add_string(t, ", others ");
+                text_add_string(t, ", ");
                 text_add_count(t, rest);
+                text_add_string(t, " more");
         }
         text_add(t, "%s, ", reading->n_fstypes > 0 ? ")" : "");
         text_add_count(t, ids > reading->ids_in_use ? ids - reading->ids_in_use : 0);

@@ -34,11 +34,16 @@ static bool reader_gone(void) {
  */
 static ExitCode close_output(ExitCode code) {
         bool failed = ferror(stdout), quiet;
-        int error;
+        int error = errno;
 
+        /* A write that failed before has left its errno, if nothing else has failed since; one that failed now, for sure. */
+        if (!failed || (error != ENOSPC && error != EDQUOT && error != EFBIG))
+                error = 0;
         errno = 0;
-        failed |= fflush(stdout) != 0;
-        error = errno;
+        if (fflush(stdout) != 0) {
+                failed = true;
+                error = errno;
+        }
         quiet = error == EPIPE || reader_gone() || watch_interrupted();
         failed |= fclose(stdout) != 0;
 

@@ -5,6 +5,7 @@ typedef struct Key {
         bool known;
         uint64_t number;
         char *text; /* instead of a number */
+        uint64_t subtree_bytes;
         uint32_t memcg;
 } Key;
 
@@ -25,13 +26,19 @@ static int compare_keys(const void *x, const void *y) {
                         return r;
         } else if (a->known && a->number != b->number)
                 return a->number > b->number ? -1 : 1;
+        /* Where units are allocated eagerly each memcg has as many as the next; what is below it tells them apart. */
+        if (a->subtree_bytes != b->subtree_bytes)
+                return a->subtree_bytes > b->subtree_bytes ? -1 : 1;
         return a->memcg < b->memcg ? -1 : a->memcg > b->memcg;
 }
 
 static int make_key(const Column *sort, Row *row, const Format *format, Text *text, Key *ret) {
         int r;
 
-        *ret = (Key){ .memcg = row->memcg };
+        *ret = (Key){
+                .memcg = row->memcg,
+                .subtree_bytes = census_subtree_overhead(&row->reading->census->memcgs[row->memcg]),
+        };
         if (sort->value) {
                 ret->known = sort->value(row, &ret->number);
                 /* Signed numbers in the order of unsigned ones. */

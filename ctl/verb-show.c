@@ -131,6 +131,7 @@ static void add_memory(Sheet *s) {
 }
 
 static void add_pin(Sheet *s, const Pin *pin) {
+        const CensusMemcg *m = &s->row.reading->census->memcgs[s->row.memcg];
         Text *t = &s->text;
 
         text_add(t, "%s: %s", pin_cause_to_string(pin->cause), pin->exact ? "" : "about ");
@@ -146,6 +147,10 @@ static void add_pin(Sheet *s, const Pin *pin) {
                         text_add_string(t, " on device ");
                         text_add_name(t, &s->format, pin->device, strlen(pin->device));
                 }
+        } else if (pin->cause == PIN_UNEXPLAINED && m->valid & SW_MEMCG_MEMORY && m->memory_pages > 0) {
+                /* A kernel that hands charged pages on to the parent leaves none with a dying memcg; one that does not counts a reference each. */
+                text_add_string(t, "; ");
+                text_add_count_of(t, m->memory_pages, "page charged to it may hold one", "pages charged to it may hold up to as many");
         } else if (pin->cause == PIN_SWAP) {
                 text_add_string(t, " in ");
                 text_add_count_of(t, pin->entries, "swap entry", "swap entries");

@@ -100,7 +100,7 @@ bool probe_has(const Probe *p, const char *feature);
 int probe_walk(Probe *p, unsigned flags, probe_record_t fn, void *userdata, ProbeStats *stats, ProbeError *ret_error);
 /* The light look that tells whether a walk settled. above: counts ProbeSummary.newer. */
 int probe_summary(Probe *p, uint64_t above, ProbeSummary *ret, ProbeStats *stats, ProbeError *ret_error);
-/* Shrinkers with an id above 0 (SW_TYPE_SHRINKER) and cgroup writeback structures (SW_TYPE_WB); stats->shrinkers_known, writeback_known. */
+/* Shrinkers with an id (SW_TYPE_SHRINKER; id 0 only of superblocks) and cgroup writeback structures (SW_TYPE_WB); stats->shrinkers_known, writeback_known. */
 int probe_rings(Probe *p, probe_record_t fn, void *userdata, ProbeStats *stats, ProbeError *ret_error);
 /* The lists of all memcg-aware list_lrus: SW_TYPE_LISTS. */
 int probe_lists(Probe *p, probe_record_t fn, void *userdata, ProbeStats *stats, ProbeError *ret_error);

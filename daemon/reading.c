@@ -14,6 +14,8 @@
 #define TRIES_WALK 5
 #define TRIES_RINGS 2
 
+#define FSTYPE_NONE "other" /* shrinkers that are no superblock's */
+
 static uint64_t clock_usec(clockid_t id) {
         struct timespec ts = {};
 
@@ -115,7 +117,8 @@ static bool all_arrays_read(const Census *c) {
 typedef struct Rings {
         Reading *reading;
         size_t fstypes_allocated;
-        uint64_t ids; /* above 0 */
+        uint64_t ids;  /* above 0 */
+        bool has_zero; /* id 0 is a superblock's */
 } Rings;
 
 static int count_fstype(Rings *rings, const char *name) {
@@ -144,8 +147,14 @@ static int on_ring_record(const struct sw_head *record, void *userdata) {
 
                 if (record->size != sizeof(*s))
                         return -EBADMSG;
-                rings->ids++;
-                return count_fstype(rings, record->valid & SW_SHRINKER_SB ? s->fstype : "other");
+                if (s->id == 0) {
+                        /* Without accounting of kernel memory no superblock's shrinker gets an id, and all of them show 0. */
+                        if (rings->has_zero)
+                                return 0;
+                        rings->has_zero = true;
+                } else
+                        rings->ids++;
+                return count_fstype(rings, record->valid & SW_SHRINKER_SB ? s->fstype : FSTYPE_NONE);
         }
         return pins_add(rings->reading->pins, record);
 }
@@ -183,6 +192,8 @@ static int look_at_rings(Reading *r, Probe *probe, ProbeError *ret_error) {
                         /* Id 0 is always in use: the first memcg-aware shrinker of a boot has it. Others without an id show 0 as well. */
                         r->ids_in_use_known = true;
                         r->ids_in_use = rings.ids + 1;
+                        if (!rings.has_zero)
+                                k = count_fstype(&rings, FSTYPE_NONE);
                         break;
                 }
                 if (k < 0 && k != -EAGAIN)

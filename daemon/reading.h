@@ -12,7 +12,7 @@
 #include "pins.h"
 #include "probe.h"
 
-/* Shrinker ids in use by the superblocks of one file system type; "other" for shrinkers that are no superblock's. */
+/* Shrinker ids in use by the superblocks of one file system type; "other" for shrinkers that are no superblock's. Their sum is ids_in_use. */
 typedef struct ReadingFstype {
         char name[SW_FSTYPE_MAX + 1];
         uint64_t ids;

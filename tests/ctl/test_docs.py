@@ -130,6 +130,9 @@ def main():
     equal("completion: the next column of a list", complete("shrinkwatchctl top -o SERIAL,OV"), ["SERIAL,OVERHEAD"])
     equal("completion: columns to sort by", complete("shrinkwatchctl top --sort sub"), ["SUBTREE"])
     equal("completion: an option's value is no verb", complete("shrinkwatchctl -s top "), sorted(verbs))
+    equal("completion: no column for an option that the verb refuses", complete("shrinkwatchctl creators -s "), [])
+    equal("completion: nor for its long name", complete("shrinkwatchctl creators --sort=CO"), [])
+    check("completion: show offers no directory of the host's", not {"/proc", "/usr", "/etc"} & set(complete("shrinkwatchctl show /")))
     check("common options are common", len(common) >= 5, common)
     finish()
 
