@@ -55,7 +55,7 @@ need_packages() {
         family=$(distribution)
         if [ "$family" = debian ]; then
                 local wanted=() installed
-                mapfile -t wanted < <(packages 2 "$@"; case " $* " in *' test '*) lab_packages ;; esac)
+                mapfile -t wanted < <({ packages 2 "$@"; case " $* " in *' test '*) lab_packages ;; esac; } | sort -u)
                 # An error for names dpkg never heard of is fine: they are missing.
                 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null) || true
                 for package in "${wanted[@]}"; do
@@ -65,6 +65,7 @@ need_packages() {
                         return
                 fi
                 say "installing ${missing[*]}"
+                say "this takes some minutes"
                 install_debian "${missing[@]}" >&2 || die "could not install: ${missing[*]}"
                 return
         fi
@@ -82,7 +83,7 @@ need_packages() {
                 fi
         done
         if [ -z "$family" ]; then
-                say "  debian: $(packages 2 "$@" | tr '\n' ' ')"
+                say "  debian: $(packages 2 "$@" | sort -u | tr '\n' ' ')"
         fi
         die "install them, then run this again"
 }
@@ -105,11 +106,16 @@ install_debian() {
         rm -f "$log"
 }
 
+# need_root WHY LINE...: the lines tell what an ordinary user can do instead.
 need_root() {
+        local line
         if [ "$(id -u)" -ne 0 ]; then
-                say "run it as root: it installs packages, and reads the kernel through BPF."
-                say "As an ordinary user, with the packages of tools/packages installed: meson setup build && ninja -C build"
-                die "build/ctl/shrinkwatchctl then needs CAP_BPF and CAP_PERFMON, nothing else."
+                say "run it as root: it $1."
+                shift
+                for line in "$@"; do
+                        say "$line"
+                done
+                exit 1
         fi
 }
 
