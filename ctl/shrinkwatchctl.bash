@@ -1,6 +1,46 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Completion of shrinkwatchctl for bash. Verbs, options and columns stand here too; a test compares them with --help.
 
+# Cgroups whose path begins with the word, a slash behind those with children: below the root of the memory hierarchy, as show takes
+# them, or below its mount point when the word begins there.
+_shrinkwatchctl_cgroups() {
+    local cur=$1 device directory type options rest root='' controllers below directories IFS=$' \t\n'
+
+    while read -r device directory type options rest; do
+        case $type in
+            cgroup)
+                if [[ ,$options, == *,memory,* ]]; then
+                    root=$directory
+                    break
+                fi ;;
+            cgroup2)
+                controllers=''
+                read -r controllers 2>/dev/null <"$directory/cgroup.controllers"
+                [[ " $controllers " == *' memory '* ]] && root=$directory ;;
+        esac
+    done </proc/self/mounts
+    [[ $root ]] || return
+
+    # A name may have backslashes ("\x2d" is systemd's "-"): taken off the word here, put before them again in what is offered.
+    IFS='' read cur <<<"$cur"
+    below=$root
+    if [[ $root/ == "$cur"?* && ! $(compgen -d -- "$root$cur") ]]; then
+        COMPREPLY=("$root/")
+        compopt -o nospace
+        return
+    fi
+    [[ $cur == "$root"/* ]] && below=''
+    [[ $cur ]] || cur=/
+    mapfile -t directories < <(compgen -d -- "$below$cur")
+    for directory in "${directories[@]}"; do
+        rest=''
+        [[ $(compgen -d -- "$directory/") ]] && rest=/
+        printf -v directory %q "${directory#"$below"}$rest"
+        COMPREPLY+=("$directory")
+    done
+    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]] && compopt -o nospace
+}
+
 _shrinkwatchctl() {
     local cur prev words cword split
     _init_completion -s || return
@@ -33,6 +73,12 @@ _shrinkwatchctl() {
                 fi ;;
         esac
     done
+
+    # The value of an option that the verb refuses is nothing to offer.
+    case $prev in
+        -[snwom] | --sort | --limit | --watch | --columns | --model)
+            [[ $verb && " ${options[$verb]} " != *" $prev"[=\ ]* ]] && return ;;
+    esac
 
     local columns=$memcg_columns
     [[ $verb == creators ]] && columns=$group_columns
@@ -71,8 +117,8 @@ _shrinkwatchctl() {
         '')
             COMPREPLY=($(compgen -W "${!options[*]}" -- "$cur")) ;;
         show)
-            # Directories of the hierarchy; dying ones have none, their serials are in the census.
-            _filedir -d ;;
+            # Dying ones have no directory: their serials are in the census.
+            _shrinkwatchctl_cgroups "$cur" ;;
     esac
 } &&
     complete -F _shrinkwatchctl shrinkwatchctl
