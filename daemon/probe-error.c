@@ -97,8 +97,7 @@ int probe_error_load(ProbeError *e, int error, const char *object) {
 
                         if (!bpf || !perfmon)
                                 return probe_error_set(e, -EPERM,
-                                                       "missing %s%s%s: reading the kernel's memory cgroups through BPF needs CAP_BPF and CAP_PERFMON. "
-                                                       "Run this as root",
+                                                       "missing %s%s%s: needed to read the kernel's memory cgroups through BPF. Run this as root",
                                                        bpf ? "" : "CAP_BPF", !bpf && !perfmon ? " and " : "", perfmon ? "" : "CAP_PERFMON");
                 }
                 return probe_error_set(e, -EPERM,
