@@ -60,13 +60,17 @@ static void add_some(Walk *w, uint32_t parent, unsigned n) {
 static void change(Walk *w, uint32_t i) {
         Tree *t = w->tree;
         uint32_t up = i, k;
-        unsigned n = 1 + (unsigned)tree_random(t, 120);
+        unsigned n = 1 + (unsigned)tree_random(t, 120), kind = (unsigned)tree_random(t, 10);
 
-        switch (tree_random(t, 8)) {
+        switch (kind) {
         case 0:
                 remove_some(w, i);
                 break;
         case 1: /* and those before it: all that the walk remembers beside it */
+        case 8:
+        case 9:
+                if (kind != 1)
+                        n = 80;
                 for (k = i; k != TREE_NONE && n--;) {
                         uint32_t previous = t->nodes[k].previous_sibling;
 
@@ -105,7 +109,7 @@ static void change(Walk *w, uint32_t i) {
                 remove_some(w, tree_pick(t));
         }
         /* Removed is one thing; off the list, and freed, takes a few grace periods. */
-        if (w->waits > 0 && !tree_random(t, 3)) {
+        if (w->waits > 0 && (kind >= 8 || !tree_random(t, 3))) {
                 w->waits--;
                 (void)usleep(tree_random(t, 2) ? 30000 : 90000);
                 /* New ones may get the memory of those that are freed by now. */
@@ -132,6 +136,10 @@ static int on_record(const struct sw_head *record, void *userdata) {
         if (r < 0 || record->type != SW_TYPE_MEMCG)
                 return r;
         w->last_id = m->cgroup_id;
+        /* What pads the name is no older record's. */
+        for (const char *p = (const char *)(m + 1) + m->name_len; p < (const char *)m + m->head.size; p++)
+                if (*p)
+                        fail_test("the name of the memcg with serial %" PRIu64 " is padded with rubbish", (uint64_t)m->serial);
         if (w->chance && w->changes && !tree_random(w->tree, w->chance))
                 change_near(w, m->cgroup_id);
         return 0;
@@ -175,7 +183,8 @@ static void fill(Tree *t) {
         if (t->n_there > wanted)
                 return;
         for (unsigned part = 0; part < 3; part++) {
-                unsigned n = t->n_there < wanted ? (wanted - t->n_there) / (3 - part) : 0;
+                /* Mostly the wide one: a search for the way on must outlast a slice. */
+                unsigned n = t->n_there < wanted ? (wanted - t->n_there) * (part == 0 ? 7 : 5 * part) / 10 : 0;
                 uint32_t parent = 0;
                 int64_t r = tree_add(t, top);
 
