@@ -60,14 +60,25 @@ struct kernfs_node {
         __u64 id;
 };
 
-struct cgroup_root {
-        unsigned int subsys_mask;
+struct cgroup_subsys_state;
+
+enum cgroup_subsys_id {
+        memory_cgrp_id = 4,
+        CGROUP_SUBSYS_COUNT = 14,
 };
+
+struct cgroup_root;
 
 struct cgroup {
         int level;
         struct kernfs_node *kn;
+        struct cgroup_subsys_state *subsys[CGROUP_SUBSYS_COUNT];
         struct cgroup_root *root;
+};
+
+struct cgroup_root {
+        unsigned int subsys_mask;
+        struct cgroup cgrp;
 };
 
 struct cgroup_subsys;
@@ -81,11 +92,6 @@ struct cgroup_subsys_state {
         unsigned int flags;
         __u64 serial_nr;
         struct cgroup_subsys_state *parent;
-};
-
-enum cgroup_subsys_id {
-        memory_cgrp_id = 4,
-        CGROUP_SUBSYS_COUNT = 14,
 };
 
 struct css_set {
@@ -262,21 +268,33 @@ KERNEL_FIELDS_END
 
 /* ---- css ---- */
 
+/* One of an array of csses, one per subsystem. The index differs between configs, hence from BTF; the array's place too. */
+static __always_inline struct cgroup_subsys_state *memory_of(__u64 subsys) {
+        struct cgroup_subsys_state *css = NULL;
+
+        (void)bpf_probe_read_kernel(&css, sizeof(css), (void *)(subsys + 8 * bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id)));
+        return css;
+}
+
+/*
+ * The root of the memory css tree: from the task's own css over its hierarchy to the hierarchy's root cgroup. NULL when the controller
+ * is disabled: it has a root css all the same, on a hierarchy that does not know it.
+ */
 static __always_inline struct cgroup_subsys_state *memory_root(struct task_struct *task, __u32 *ret_v2) {
         struct css_set *cset = READ(task, cgroups);
-        struct cgroup_subsys_state *css = NULL;
+        struct cgroup_subsys_state *css = memory_of((__u64)cset + bpf_core_field_offset(struct css_set, subsys));
         struct cgroup *dfl, *cgrp;
+        struct cgroup_root *root;
 
-        /* The index differs between configs, hence from BTF; the array's place too. */
-        (void)bpf_probe_read_kernel(&css, sizeof(css),
-                                    (void *)((__u64)cset + bpf_core_field_offset(struct css_set, subsys) +
-                                             8 * bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id)));
         if (!css)
                 return NULL;
         dfl = READ(cset, dfl_cgrp);
         cgrp = READ(css, cgroup);
-        *ret_v2 = READ(cgrp, root) == READ(dfl, root);
-        return css;
+        root = READ(cgrp, root);
+        *ret_v2 = root == READ(dfl, root);
+        if (!(READ(root, subsys_mask) & (1U << bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id))))
+                return NULL;
+        return memory_of((__u64)root + bpf_core_field_offset(struct cgroup_root, cgrp) + bpf_core_field_offset(struct cgroup, subsys));
 }
 
 /*
@@ -345,7 +363,7 @@ static __always_inline struct super_block *shrinker_sb(struct shrinker *s) {
 static __always_inline bool near(__u64 a, __u64 text) {
         __u64 d = a > text ? a - text : text - a;
 
-        return d < (1ULL << 30);
+        return d < (1ULL << 31);
 }
 
 /*

@@ -173,7 +173,12 @@ static long step(__u32 i, void *ctx) {
                 else if (READ(lru, xa.xa_flags) != XA_LOCK_IRQ || !node || near(node, w.text)) {
                         /* Not a list_lru: the head, in the kernel image. (A static list_lru is there, too, but its nodes are not.) */
                         if (near(w.at, w.text)) {
-                                w.heads++;
+                                /* A second time: where the ring began is not on it any more, and going on could be for ever. */
+                                if (w.heads++) {
+                                        control.phase = SW_PHASE_LOST;
+                                        return 1;
+                                }
+                                remember(w.at);
                                 w.at = (__u64)READ((struct list_head *)w.at, next);
                         } else
                                 r = -1;

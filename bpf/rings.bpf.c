@@ -78,6 +78,15 @@ static __always_inline void enter(__u32 stage, __u64 start) {
         w.ring_at = 0;
 }
 
+/*
+ * Past the head a second time: where the ring began is no longer on it (unmounted, unregistered), or the head was met again on the way
+ * back to a remembered member. The answer could only be "unknown"; going on could be for ever.
+ */
+static __always_inline long lost(void) {
+        control.phase = SW_PHASE_LOST;
+        return 1;
+}
+
 /* One member of the ring of shrinkers, or its head. */
 static __noinline long shrinker(void) {
         struct shrinker *s = ENTRY(w.at, shrinker, list);
@@ -99,7 +108,9 @@ static __noinline long shrinker(void) {
                 /* The head lies in the kernel image; anything else is memory we have no business in. */
                 if (!near(w.at, w.scan_objects))
                         return -1;
-                w.heads++;
+                if (w.heads++)
+                        return lost();
+                remember(w.at);
                 w.at = (__u64)next;
                 return 0;
         }
@@ -152,7 +163,8 @@ static __always_inline void shrinkers_done(void) {
 static __noinline long bdi(void) {
         w.work -= PRICE_LOOK;
         if (near(w.at, w.scan_objects)) {
-                w.heads++;
+                if (w.heads++)
+                        return lost();
                 w.at = (__u64)READ((struct list_head *)w.at, next);
                 return w.at ? 0 : -1;
         }

@@ -128,7 +128,8 @@ static __always_inline bool send_memcg(__u32 state) {
                 name = READ(kn, name);
                 /* kernfs names outlive rmdir: the node goes with the last reference to the cgroup. */
                 n = bpf_probe_read_kernel_str(to, SW_NAME_MAX, name);
-                if (n > 0 && n <= SW_NAME_MAX) {
+                /* A rename (v1 only) may free the old name at once: what was copied counts only if it is still the name. */
+                if (n > 0 && n <= SW_NAME_MAX && READ(kn, name) == name) {
                         __u64 len = n - 1, last = len & ~7ULL, keep = (len & 7) * 8;
 
                         r->name_len = len;
@@ -242,6 +243,14 @@ __noinline long next(void) {
         stand_on(w.parent);
         w.level--;
         remember_path(w.level);
+        /* Coming up from more than PATH_LEVELS below, the parent's place is still a descendant's. */
+        if (w.level && path[(w.level - 1) & (PATH_LEVELS - 1)].level != w.level - 1) {
+                struct place *p = &path[(w.level - 1) & (PATH_LEVELS - 1)];
+
+                p->css = w.parent;
+                p->serial = READ((struct cgroup_subsys_state *)w.parent, serial_nr);
+                p->level = w.level - 1;
+        }
         return 0;
 }
 
@@ -369,21 +378,8 @@ static long step(__u32 i, void *ctx) {
         }
 }
 
-/* Climbs from the caller's css to the root. */
-static long climb(__u32 i, void *ctx) {
-        struct cgroup_subsys_state *parent = READ((struct cgroup_subsys_state *)w.css, parent);
-
-        if (!parent)
-                return 1;
-        w.css = (__u64)parent;
-        return 0;
-}
-
 static __always_inline void begin(void) {
         struct cgroup_subsys_state *css;
-        struct cgroup_root *root;
-        struct cgroup *cgrp;
-        __u32 mask;
 
         control.live = control.dying = control.creating = control.newer = 0;
         control.digest = control.highest_serial = 0;
@@ -399,15 +395,6 @@ static __always_inline void begin(void) {
                 return;
         }
         w.css = (__u64)css;
-        bpf_loop(STEPS_MAX, climb, NULL, 0);
-        /* A disabled controller has a root css all the same, on a hierarchy that does not know it. */
-        cgrp = READ((struct cgroup_subsys_state *)w.css, cgroup);
-        root = READ(cgrp, root);
-        mask = READ(root, subsys_mask);
-        if (!(mask & (1U << bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id)))) {
-                control.phase = SW_PHASE_NONE;
-                return;
-        }
         w.root = w.css;
         w.ss = (__u64)READ((struct cgroup_subsys_state *)w.root, ss);
         (void)open_node(lowest_bit(control.possible_nodes));

@@ -3,12 +3,13 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "probe-internal.h"
 
 static char log_text[2048];
 
-/* libbpf's warnings: the last of them is kept for the error text, all go to stderr when SHRINKWATCH_DEBUG is set. */
+/* libbpf's warnings: the first of them, which names the cause, is kept for the error text, all go to stderr when SHRINKWATCH_DEBUG is set. */
 static int on_libbpf_print(enum libbpf_print_level level, const char *format, va_list ap) {
         if (getenv("SHRINKWATCH_DEBUG")) {
                 va_list copy;
@@ -17,7 +18,8 @@ static int on_libbpf_print(enum libbpf_print_level level, const char *format, va
                 (void)vfprintf(stderr, format, copy);
                 va_end(copy);
         }
-        if (level == LIBBPF_WARN && !log_text[0])
+        /* The memlock limit plays no part since 5.11, and libbpf complains of it whatever else is the matter. */
+        if (level == LIBBPF_WARN && !strstr(format, "bump RLIMIT_MEMLOCK") && !log_text[0])
                 (void)vsnprintf(log_text, sizeof(log_text), format, ap);
         return 0;
 }
@@ -27,7 +29,7 @@ void probe_log_begin(void) {
         (void)libbpf_set_print(on_libbpf_print);
 }
 
-const char *probe_log_last(void) {
+const char *probe_log_first(void) {
         char *nl = strchr(log_text, '\n');
 
         if (nl)
@@ -81,8 +83,17 @@ static bool locked_down(void) {
         return is;
 }
 
+/* The inode of the first user namespace is fixed: PROC_USER_INIT_INO of linux/proc_ns.h. */
+#define USER_NAMESPACE_INITIAL 0xEFFFFFFDU
+
+static bool in_user_namespace(void) {
+        struct stat st;
+
+        return stat("/proc/self/ns/user", &st) == 0 && st.st_ino != USER_NAMESPACE_INITIAL;
+}
+
 int probe_error_load(ProbeError *e, int error, const char *object) {
-        const char *log = probe_log_last();
+        const char *log = probe_log_first();
         uint64_t caps = 0;
 
         if (locked_down())
@@ -100,6 +111,10 @@ int probe_error_load(ProbeError *e, int error, const char *object) {
                                                        "missing %s%s%s: needed to read the kernel's memory cgroups through BPF. Run this as root",
                                                        bpf ? "" : "CAP_BPF", !bpf && !perfmon ? " and " : "", perfmon ? "" : "CAP_PERFMON");
                 }
+                if (in_user_namespace())
+                        return probe_error_set(e, -EPERM,
+                                               "this runs in a user namespace, whose CAP_BPF and CAP_PERFMON do not count: the kernel asks for those of the "
+                                               "initial one. Run this on the host itself, outside containers");
                 return probe_error_set(e, -EPERM,
                                        "the kernel refused BPF although the capabilities are there: a seccomp filter, a container's restrictions or a "
                                        "security module forbid the bpf system call. Run this on the host itself%s%s",

@@ -56,4 +56,4 @@ int probe_error_set(ProbeError *e, int error, const char *format, ...) _printf_(
 int probe_error_load(ProbeError *e, int error, const char *object);
 
 void probe_log_begin(void);
-const char *probe_log_last(void);
+const char *probe_log_first(void);

@@ -69,7 +69,9 @@ static int read_facts(ProbeFacts *facts, const ProbeBtf *btf, ProbeError *ret_er
 
         r = read_line("/sys/devices/system/node/possible", line, sizeof(line));
         if (r == -ENOENT) {
-                /* A kernel without CONFIG_NUMA has one node and no such file. */
+                /* A kernel without CONFIG_NUMA has one node and no such file; a sandbox that hides /sys/devices has no such file, either. */
+                if (access("/sys/devices/system/cpu/possible", F_OK) < 0)
+                        return probe_error_set(ret_error, -EOPNOTSUPP, "/sys/devices is not visible here: how many NUMA nodes are possible cannot be told. Mount /sys whole");
                 facts->possible_nodes = 1;
                 r = 0;
         } else if (r >= 0)
@@ -192,6 +194,11 @@ static void set_feature(Probe *p, unsigned i, const char *name, int r, const Pro
         (void)snprintf(f->reason, sizeof(f->reason), "%.*s", (int)sizeof(f->reason) - 1, r >= 0 ? rests_on : e->text);
 }
 
+/* No property of the kernel: a part that is missing for want of these would be told as one that the kernel does not have. */
+static bool out_of_resources(int r) {
+        return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}
+
 int probe_new(Probe **ret, ProbeError *ret_error) {
         ProbeError e = {};
         Probe *p;
@@ -213,17 +220,29 @@ int probe_new(Probe **ret, ProbeError *ret_error) {
         set_feature(p, FEATURE_WALK, "walk", 0, NULL, "memory cgroups, their shrinker arrays and references");
 
         r = load_cache(p, &e);
+        if (out_of_resources(r))
+                goto fail;
         set_feature(p, FEATURE_ALLOC_SIZE, "alloc-size", r, &e, "the kernel names the slab cache of a unit");
         r = load_rings(p, &e);
+        if (out_of_resources(r))
+                goto fail;
         set_feature(p, FEATURE_SHRINKERS, "shrinkers", r, &e, "shrinker ids in use, by file system type");
         if (r >= 0 && !p->btf.has_cgroup_writeback)
                 r = probe_error_set(&e, -EOPNOTSUPP, "this kernel was built without CONFIG_CGROUP_WRITEBACK: writeback pins nothing here");
         set_feature(p, FEATURE_WRITEBACK, "writeback", r, &e, "dying memory cgroups pinned by writeback");
         r = load_lists(p, &e);
+        if (out_of_resources(r))
+                goto fail;
         set_feature(p, FEATURE_LISTS, "lists", r, &e, "the lists of all list_lrus, for the estimate");
 
         *ret = p;
         return 0;
+
+fail:
+        if (ret_error)
+                *ret_error = e;
+        probe_free(p);
+        return r;
 }
 
 Probe *probe_free(Probe *p) {

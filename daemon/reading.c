@@ -68,7 +68,7 @@ static int take_census(Reading *r, Probe *probe, unsigned flags, ProbeError *ret
 /*
  * Settled: a second, light look over the same csses right after the walk finds the same highest serial, the same shrinker_nr_max and
  * the same numbers of live, dying and creating memcgs; and, because numbers can be equal by chance, the same digest over every
- * (serial, state). What the walk saw is then what there was at its end, and nothing was made or removed behind its back.
+ * (serial, state); and all arrays are of one length. What the walk saw is then what there was at its end, and nothing was made or removed behind its back.
  */
 static int look_again(Reading *r, Probe *probe, ProbeError *ret_error) {
         const CensusTotals *t = &r->census->totals;
@@ -92,7 +92,8 @@ static int look_again(Reading *r, Probe *probe, ProbeError *ret_error) {
         count = s.live + s.dying + s.creating;
         r->added = s.newer;
         r->gone = t->memcgs + s.newer > count ? t->memcgs + s.newer - count : 0;
-        r->settled = t->dropped == 0 && s.highest_serial == t->highest_serial && s.ids == ids && s.live == t->live && s.dying == t->dying &&
+        /* While shrinker_nr_max rises, the kernel replaces the arrays one memcg after the other, the root's first. */
+        r->settled = t->dropped == 0 && t->uneven == 0 && s.highest_serial == t->highest_serial && s.ids == ids && s.live == t->live && s.dying == t->dying &&
                 s.creating == t->creating && s.digest == t->digest;
         return 0;
 }

@@ -94,15 +94,6 @@ static long step(__u32 i, void *ctx) {
         return 0;
 }
 
-static long climb(__u32 i, void *ctx) {
-        __u64 parent = (__u64)READ((struct cgroup_subsys_state *)css, parent);
-
-        if (!parent)
-                return 1;
-        css = parent;
-        return 0;
-}
-
 SEC("raw_tp")
 int chase(void *ctx) {
         __u64 start;
@@ -112,7 +103,6 @@ int chase(void *ctx) {
         css = (__u64)memory_root((struct task_struct *)bpf_get_current_task(), &v2);
         if (!css)
                 return 0;
-        bpf_loop(STEPS_MAX, climb, NULL, 0);
         start = bpf_ktime_get_ns();
         bpf_loop(STEPS_MAX, step, NULL, 0);
         slice_nsec = bpf_ktime_get_ns() - start;
