@@ -118,8 +118,10 @@ case $LAB_KERNEL in
     check_eq "dying ones with one reference" "$(lines '"dying":true.*"refs":1,' | wc -l)" $((WRITEBACK + SWAP))
     ;;
 *)
-    # A reference for each of the five folios, and one of the bdi_writeback.
-    check_eq "written ones with six references" "$(lines '"name":"w[0-9]*".*"refs":6,' | wc -l)" $WRITEBACK
+    # A reference for each of the five folios, and one of the bdi_writeback; without it where the kernel could make none at that moment
+    # (GFP_ATOMIC, from a small per-cpu pool) and the root's took the pages.
+    check_eq "written ones with five or six references" "$(lines '"name":"w[0-9]*".*"refs":[56],' | wc -l)" $WRITEBACK
+    check "some of them with six" test "$(lines '"name":"w[0-9]*".*"refs":6,' | wc -l)" -gt 0
     ;;
 esac
 give census.json <$out
