@@ -92,8 +92,14 @@ static ExitCode bad_option(int c, char *argv[]) {
 }
 
 static ExitCode bad_number(OptionId id, const char *value, uint64_t min, uint64_t max) {
-        return exit_complain(CTL_EXIT_USAGE, "--%s takes a whole number from %llu to %llu, not '%s'", option_specs[id].name,
-                             (unsigned long long)min, (unsigned long long)max, value);
+        Format format = {};
+        Text t = {};
+
+        text_add_name(&t, &format, value, strlen(value));
+        (void)exit_complain(CTL_EXIT_USAGE, "--%s takes a whole number from %llu to %llu, not '%s'", option_specs[id].name,
+                            (unsigned long long)min, (unsigned long long)max, text_get(&t));
+        text_done(&t);
+        return CTL_EXIT_USAGE;
 }
 
 static ExitCode take_value(Options *o, OptionId id, const char *value) {
@@ -131,7 +137,7 @@ static ExitCode check(const Options *o, const Verb *verb) {
                                      option_specs[__builtin_ctz(strange)].name, verb->name, verb->name);
         if (option_given(o, OPTION_DYING) && option_given(o, OPTION_LIVE))
                 return exit_complain(CTL_EXIT_USAGE, "--dying and --live exclude each other. Leave both out to see all");
-        if (verb->argument && !o->argument)
+        if (verb->argument && !(o->argument && o->argument[0]))
                 return exit_complain(CTL_EXIT_USAGE, "'%s' needs %s", verb->name, verb->argument);
         return CTL_EXIT_OK;
 }

@@ -22,18 +22,25 @@ ExitCode source_open(Probe **ret) {
 }
 
 static void note_unsettled(const Reading *r) {
+        bool moved = r->added > 0 || r->gone > 0, uneven = r->census->totals.uneven > 0;
         Text t = {};
 
-        text_add_string(&t, "memory cgroups changed while they were counted: ");
-        if (r->added == 0 && r->gone == 0)
-                text_add_string(&t, "some began to live or to die");
-        else {
+        if (moved) {
+                text_add_string(&t, "memory cgroups changed while they were counted: ");
                 text_add_count(&t, r->added);
                 text_add_string(&t, " came, ");
                 text_add_count(&t, r->gone);
-                text_add_string(&t, " went");
+                text_add_string(&t, " went. ");
         }
-        text_add_string(&t, ". The totals are near the truth, not exact");
+        /* Arrays of different lengths: an expansion was under way, or memory ran out in one. */
+        if (uneven)
+                text_add_string(&t, moved ? "Shrinker ids were being added too (or adding them failed for some): the" :
+                                            "shrinker ids were being added while memory cgroups were counted (or adding them failed for some): the");
+        else if (!moved)
+                text_add_string(&t, "memory cgroups changed while they were counted: some began to live or to die. The");
+        else
+                text_add_string(&t, "The");
+        text_add_string(&t, " totals are near the truth, not exact");
         (void)exit_complain(CTL_EXIT_OK, "%s", text_get(&t));
         text_done(&t);
 }

@@ -38,7 +38,8 @@ void format_detect(Format *ret, bool bytes) {
         };
         if (!ret->terminal)
                 return;
-        ret->colour = !(no_color && no_color[0]) && term && strcmp(term, "dumb") != 0;
+        ret->redraws = term && term[0] && strcmp(term, "dumb") != 0;
+        ret->colour = !(no_color && no_color[0]) && ret->redraws;
         format_measure(ret);
 }
 

@@ -13,6 +13,7 @@ typedef struct Format {
         bool utf8;   /* the locale takes UTF-8; otherwise names are escaped down to ASCII */
         bool colour; /* stdout is a terminal and NO_COLOR is not set */
         bool terminal;
+        bool redraws;   /* a terminal that understands more than lines: TERM is set and not "dumb" */
         unsigned width; /* columns of the terminal, 0 when stdout is none */
         unsigned lines; /* lines of the terminal, 0 when stdout is none */
 } Format;

@@ -23,6 +23,7 @@ typedef struct Forecast {
         const EstimateModel *model; /* NULL: this host */
         const ProbeFacts *facts;    /* of this host */
         const Reading *reading;
+        const char *no_lists; /* why the lists cannot be read, NULL when they can */
         Format format;
 } Forecast;
 
@@ -126,7 +127,7 @@ static void add_model_assumptions(Text *t, const Forecast *f) {
         text_add_count_of(t, f->model->ids, "shrinker id", "shrinker ids");
         text_add(t,
                  ":\n"
-                 "  units = memcgs x nodes x ids / ids per unit, rounded up; here %" PRIu64 " x %" PRIu64 " x %" PRIu64 "\n"
+                 "  units = memcgs x nodes x (ids / ids per unit, rounded up); here %" PRIu64 " x %" PRIu64 " x %" PRIu64 "\n"
                  "  total = units x alloc bytes + memcgs x nodes x alloc bytes of the array (24 bytes, 8 for each unit)\n"
                  "Alloc bytes are what the allocator takes: 520 bytes come from the cache of 1024, 512 from that of 512.\n"
                  "What units on demand would take depends on what the cgroups do: only a running host can tell.\n",
@@ -153,8 +154,14 @@ static void add_host_assumptions(Text *t, const Forecast *f) {
                 text_add_string(t, "Lists found: ");
                 text_add_count(t, e->lists);
                 text_add_string(t, ". They are those of this moment: who opens files on more file systems will hold more.\n");
-        } else
-                text_add_string(t, "The lists of the list_lrus cannot be read on this kernel, so on demand is not known.\n");
+        } else {
+                text_add_string(t, "On demand is not known");
+                if (f->no_lists && f->no_lists[0]) {
+                        text_add_string(t, ": ");
+                        text_add_name(t, &f->format, f->no_lists, strlen(f->no_lists));
+                }
+                text_add_string(t, ".\n");
+        }
         if (e->bits_known) {
                 text_add_string(t, "Bits set now, the lower bound: ");
                 text_add_count(t, e->bits);
@@ -314,6 +321,17 @@ static ExitCode read_lists(Probe *probe, const Census *census, EstimateLists **r
         return CTL_EXIT_OK;
 }
 
+static const char *reason_of(const Probe *probe, const char *feature) {
+        const ProbeFeature *features;
+        size_t n;
+
+        features = probe_features(probe, &n);
+        for (size_t i = 0; i < n; i++)
+                if (!features[i].available && strcmp(features[i].name, feature) == 0)
+                        return features[i].reason;
+        return NULL;
+}
+
 static void drop_lists(EstimateLists **l) {
         if (*l)
                 (void)estimate_lists_free(*l);
@@ -339,7 +357,8 @@ ExitCode verb_estimate(const Options *options) {
                 code = read_lists(probe, reading->census, &lists);
                 if (code != CTL_EXIT_OK)
                         return code;
-        }
+        } else
+                f.no_lists = reason_of(probe, "lists");
         if (estimate_host(reading->census, lists, &f.estimate) < 0)
                 return exit_out_of_memory();
         f.facts = probe_facts(probe);

@@ -166,7 +166,7 @@ static size_t limit_of(const List *list) {
         if (option_given(o, OPTION_LIMIT))
                 return (size_t)o->limit;
         /* What scrolls away while it is redrawn nobody can read. */
-        if (o->watch_sec > 0 && list->format.terminal && !option_given(o, OPTION_JSON)) {
+        if (o->watch_sec > 0 && list->format.redraws && !option_given(o, OPTION_JSON)) {
                 unsigned rest = list->format.width >= WATCH_WIDE ? WATCH_LINES : WATCH_LINES_NARROW;
 
                 return list->format.lines > rest ? list->format.lines - rest : 1;
@@ -206,7 +206,8 @@ static ExitCode run_rounds(List *list) {
                         return code;
                 if (o->watch_sec > 0 && list->format.terminal) {
                         format_measure(&list->format);
-                        (void)fputs("\033[H\033[2J", stdout);
+                        if (list->format.redraws)
+                                (void)fputs("\033[H\033[2J", stdout);
                 }
                 code = print_round(list, previous, reading);
                 if (code != CTL_EXIT_OK)
@@ -246,9 +247,16 @@ static ExitCode choose_columns(List *list) {
 
         if (o->sort) {
                 list->sort = column_find(o->sort, strlen(o->sort), COLUMN_MEMCG);
-                if (!list->sort)
-                        return exit_complain(CTL_EXIT_USAGE, "there is no column '%s' to sort by. 'shrinkwatchctl %s --help' lists them",
-                                             o->sort, o->verb->name);
+                if (!list->sort) {
+                        Format ascii = {};
+                        Text t = {};
+
+                        text_add_name(&t, &ascii, o->sort, strlen(o->sort));
+                        (void)exit_complain(CTL_EXIT_USAGE, "there is no column '%s' to sort by. 'shrinkwatchctl %s --help' lists them",
+                                            text_get(&t), o->verb->name);
+                        text_done(&t);
+                        return CTL_EXIT_USAGE;
+                }
         } else if (strcmp(o->verb->name, "top") == 0)
                 list->sort = column_find("OVERHEAD", strlen("OVERHEAD"), COLUMN_MEMCG);
         return CTL_EXIT_OK;

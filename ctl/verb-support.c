@@ -27,6 +27,7 @@ typedef struct Answers {
         const char *cache; /* that units come from, NULL when the kernel did not name it */
         bool effective_known;
         uint64_t effective; /* capabilities of this process */
+        const char *error;  /* why there is no census, and perhaps not even a probe: NULL when there is one */
 } Answers;
 
 static bool read_effective(uint64_t *ret) {
@@ -189,8 +190,8 @@ static json_t *nodes_array(uint64_t nodes) {
         return NULL;
 }
 
-static int print_json(const Answers *a) {
-        json_t *o = json_object(), *features = json_array();
+static json_t *features_array(const Answers *a) {
+        json_t *features = json_array();
         int r = 0;
 
         for (size_t i = 0; i < a->n_features; i++) {
@@ -202,12 +203,37 @@ static int print_json(const Answers *a) {
                 r |= json_put_bytes(feature, "reason", f->reason[0] ? f->reason : NULL, strlen(f->reason));
                 r |= json_array_append_new(features, feature);
         }
+        if (r == 0)
+                return features;
+        json_decref(features);
+        return NULL;
+}
+
+/* What can be said of the host when the kernel gives nothing at all. */
+static json_t *bare_host(void) {
+        struct utsname u;
+        json_t *o;
+
+        if (uname(&u) < 0)
+                return json_null();
+        o = json_object();
+        if (json_put_bytes(o, "kernel", u.release, strlen(u.release)) == 0)
+                return o;
+        json_decref(o);
+        return NULL;
+}
+
+static int print_json(const Answers *a) {
+        json_t *o = json_object();
+        int r = 0;
+
         r |= json_put_u64(o, "schema", JSON_SCHEMA);
-        r |= json_put(o, "host", json_host(a->facts, a->reading));
-        r |= json_put(o, "nodes", nodes_array(a->facts->possible_nodes));
+        r |= json_put(o, "host", a->facts ? json_host(a->facts, a->reading) : bare_host());
+        r |= json_put(o, "nodes", a->facts ? nodes_array(a->facts->possible_nodes) : json_null());
         r |= json_put_text(o, "unit_cache", a->cache);
-        r |= json_put(o, "features", features);
+        r |= json_put(o, "features", a->features ? features_array(a) : json_null());
         r |= json_put(o, "capabilities", capabilities_object(a));
+        r |= json_put_bytes(o, "error", a->error, a->error ? strlen(a->error) : 0);
         if (r < 0) {
                 json_decref(o);
                 return -ENOMEM;
@@ -244,9 +270,11 @@ ExitCode verb_support(const Options *options) {
         r = probe_new(&probe, &error);
         if (r < 0) {
                 error.error = r;
+                a.error = error.text[0] ? error.text : strerror(-r);
                 if (!json)
                         print_without_probe(&a);
-                return source_failed(&error);
+                code = json ? exit_from_output(print_json(&a)) : CTL_EXIT_OK;
+                return code == CTL_EXIT_OK ? source_failed(&error) : code;
         }
 
         a.facts = probe_facts(probe);
@@ -257,7 +285,8 @@ ExitCode verb_support(const Options *options) {
                 a.reading = reading;
                 if (!probe_unit_cache(probe, &a.cache))
                         a.cache = NULL;
-        }
+        } else
+                a.error = error.text[0] ? error.text : strerror(-r);
 
         r = json ? print_json(&a) : print_text(options, &a);
         code = exit_from_output(r);

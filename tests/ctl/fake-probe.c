@@ -139,13 +139,13 @@ static void add_nodes(Probe *p, uint64_t serial, bool creating, const char *line
                 if (creating)
                         continue;
                 n->head.valid = SW_NODE_INFO;
-                n->ids = p->ids;
+                n->ids = (uint32_t)number(line, "ids", p->ids); /* fewer: an expansion has not come to it yet */
                 if (flat) {
-                        n->array_bytes = 24 + 8 * p->ids + (p->ids + 63) / 64 * 8;
+                        n->array_bytes = 24 + 8 * n->ids + (n->ids + 63) / 64 * 8;
                         continue;
                 }
                 n->head.valid |= SW_NODE_UNITS | SW_NODE_BITS;
-                n->slots = (p->ids + p->facts.ids_per_unit - 1) / p->facts.ids_per_unit;
+                n->slots = (n->ids + p->facts.ids_per_unit - 1) / p->facts.ids_per_unit;
                 n->units = (uint32_t)number(line, "units", n->slots);
                 n->bits = (uint32_t)number(line, "bits", 0);
                 n->units_used = n->bits > 0 && n->units > 0;

@@ -107,6 +107,7 @@ def main():
     body = PAGE.split(".Sh EXIT STATUS")[1]
     for code, meaning in codes:
         check(f"and says what {code} means", f".It {code}\n{meaning}\n" in body, meaning)
+    check("the man page rounds up before it multiplies", "\nunits = memcgs * nodes * (ids / 64, rounded up)\n" in PAGE)
     causes = page_items(".Sh PINS")
     source = (ROOT / "daemon" / "pins.h").read_text(encoding="utf-8")
     equal("the man page explains every cause", sorted(causes), sorted(name.lower().replace("_", "-") for name in re.findall(r"^\s+PIN_(\w+),", source, re.MULTILINE)))

@@ -3,6 +3,7 @@
 """What goes wrong: exit codes, messages, output that nobody reads or that does not fit."""
 
 import fcntl
+import json
 import os
 import random
 import re
@@ -46,6 +47,10 @@ def test_usage():
     fails("an extra word", USAGE, "census", "/a", says=["/a", "census"])
     fails("two paths", USAGE, "show", "/a", "/b", says=["/b"])
     fails("show without a path", USAGE, "show", says=["PATH|SERIAL"])
+    fails("show with an empty path", USAGE, "show", "", says=["PATH|SERIAL"])
+    for option in ("--sort", "--limit", "--watch", "--columns"):
+        done = run("census", f"{option}=\x1b[31m")
+        check(f"{option}: controls of its value are escaped", done.returncode == USAGE and b"\\x1b[31m" in done.stderr and b"\x1b" not in done.stderr, done)
     fails("--dying with --live", USAGE, "census", "--dying", "--live", says=["exclude"])
     for verb, option in (("support", "--dying"), ("show", "--sort=UNITS"), ("estimate", "--watch=1"), ("creators", "--live"), ("census", "--model=x")):
         argument = ["/"] if verb == "show" else []
@@ -82,7 +87,7 @@ def test_not_found():
         return lines[0] if lines else done.stderr.decode()
 
     for word, want in (
-        ("/", "1"), ("", "1"), ("//", "1"), ("/system.slice", "2"), ("system.slice", "2"), ("/system.slice/", "2"), ("//system.slice///cron.service//", "10"),
+        ("/", "1"), ("//", "1"), ("/system.slice", "2"), ("system.slice", "2"), ("/system.slice/", "2"), ("//system.slice///cron.service//", "10"),
         ("/sys/fs/cgroup", "1"), ("/sys/fs/cgroup/", "1"), ("/sys/fs/cgroup/system.slice/cron.service/", "10"), ("10", "10"), ("@10", "10"), ("30", "30"),
         ("/system.slice/system-systemd\\x2dfsck.slice", "20"), ("/odd/bad\\xff\\xfebyte", "60"), (b"/odd/bad\xff\xfebyte", "60"),
         ("/odd/new\\x0aline\\x1b[31m", "61"), ("/odd/new\nline\x1b[31m", "61"), ("/odd/grüße", "62"), ("/odd/gr\\xc3\\xbc\\xc3\\x9fe", "62"),
@@ -143,10 +148,20 @@ def test_kernel():
         (5, FAILURE, "something else"),
     ):
         with TemporaryHost(f"error {errno} {text}\n") as host:
-            for verb in (["census"], ["top", "--json"], ["show", "/"], ["creators"], ["estimate"], ["support", "--json"]):
+            for verb in (["census"], ["top", "--json"], ["show", "/"], ["creators"], ["estimate"]):
                 fails(f"{verb[0]}, {text}", code, *verb, host=host, says=[text])
             done = run("support", host=host)
             check(f"support says what it can, {text}", done.returncode == code and b"Kernel: " in done.stdout and b"Capabilities: " in done.stdout, done)
+            done = run("support", "--json", host=host)
+            try:
+                known = json.loads(done.stdout)
+            except ValueError:
+                known = {}
+            check(f"support --json says what it can, {text}", done.returncode == code and known.get("error") == text and known["features"] is None
+                  and known["schema"] == 1 and known["host"]["kernel"] == os.uname().release and known["capabilities"], done)
+            check(f"and complains, {text}", done.stderr.decode() == f"shrinkwatchctl: {text}\n", done)
+            with open("/dev/full", "wb") as full:
+                check(f"and is a failure on a full disk, {text}", b"No space left" in run("support", "--json", stdout=full, host=host).stderr)
             equal(f"--model needs no kernel, {text}", run("estimate", "--model=memcgs=1,nodes=1,ids=1", host=host).returncode, OK)
 
     text = (HOSTS / "mixed.txt").read_text(encoding="utf-8") + "again\n"
@@ -154,6 +169,16 @@ def test_kernel():
         fails("a walk that never ends its way", INCOMPLETE, "census", host=host, says=["lost its place"])
     done = run("census", host="unsettled.txt")
     equal("a census that did not settle is a success", done.returncode, OK)
+    again = "after newer=0\n"
+    base = "host release=1 layout=units-64 v2=1 nodes=1 ids=128\ncg 1 0 / live\ncg 2 1 a live\n"
+    truth = "totals are near the truth, not exact\n"
+    for what, more, words in (
+        ("states", again, f"memory cgroups changed while they were counted: some began to live or to die. The {truth}"),
+        ("ids", "cg 3 1 b live ids=64\n" + again, f"shrinker ids were being added while memory cgroups were counted (or adding them failed for some): the {truth}"),
+        ("ids and memcgs", "cg 3 1 b live ids=64\nafter newer=1 live=1\n", f"memory cgroups changed while they were counted: 1 came, 0 went. Shrinker ids were being added too (or adding them failed for some): the {truth}"),
+    ):
+        with TemporaryHost(base + more) as host:
+            equal(f"what did not settle: {what}", run("census", host=host).stderr.decode(), f"shrinkwatchctl: {words}")
     equal("and says so in one line", done.stderr.decode(), "shrinkwatchctl: memory cgroups changed while they were counted: 3 came, 1 went. The totals are near the truth, not exact\n")
 
 

@@ -130,7 +130,7 @@ def terminal(*arguments, columns, keys, until, lines=50, **more):
     """What the program writes to a terminal of that size, and its exit status. keys are typed once it has written enough for until()."""
     pid, fd = pty.fork()
     if pid == 0:
-        os.execvpe(PROGRAM, [PROGRAM, *arguments], environment(more.pop("host", "mixed.txt"), TERM="xterm", **more))
+        os.execvpe(PROGRAM, [PROGRAM, *arguments], environment(more.pop("host", "mixed.txt"), **{"TERM": "xterm", **more}))
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     out, end = b"", time.monotonic() + 60
     while time.monotonic() < end:
@@ -216,6 +216,11 @@ def test_watch():
     out, status = terminal("top", "-w", "1", columns=120, keys=b"\x03", until=lambda text: text.count(b"SERIAL") >= 2)
     equal("on a terminal Ctrl-C ends it with 0 as well", status, 0)
     check("the screen is redrawn", out.count("\x1b[H\x1b[2J") >= 2, out)
+    for term in ("dumb", ""):
+        out, status = terminal("census", "-w", "1", columns=120, lines=20, keys=b"\x03", until=lambda text: text.count(b"SERIAL") >= 2, TERM=term)
+        equal(f"TERM={term}: Ctrl-C ends it with 0", status, 0)
+        check(f"TERM={term}: rounds stand one below the other", out.count("SERIAL") >= 2 and "\x1b" not in out, out)
+        check(f"TERM={term}: and are whole", "22 memory cgroups" in out and "fresh" in out, out)
 
 
 def main():
