@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -312,6 +313,53 @@ static void test_no_btf(void **state) {
         expect_error(-ENOENT, "/sys/kernel/btf/vmlinux", "CONFIG_DEBUG_INFO_BTF");
 }
 
+static void without_devices(void) {
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("none", "/sys/devices", "tmpfs", 0, "size=4k") < 0) {
+                outcome->error = -errno;
+                return;
+        }
+        try_probe();
+}
+
+/* Where the number of nodes is hidden, one node would be a guess. */
+static void test_no_devices(void **state) {
+        (void)state;
+        in_child(without_devices);
+        expect_error(-EOPNOTSUPP, "/sys/devices is not visible", "NUMA");
+}
+
+static void in_user_namespace(void) {
+        outcome->error = unshare(CLONE_NEWUSER) < 0 ? -errno : 0;
+        if (outcome->error == 0)
+                try_probe();
+        else
+                outcome->error = -EINVAL;
+}
+
+static void test_user_namespace(void **state) {
+        (void)state;
+        in_child(in_user_namespace);
+        if (outcome->error == -EINVAL)
+                skip_test("this kernel makes no user namespaces");
+        expect_error(-EPERM, "user namespace", NULL);
+}
+
+static void with_few_descriptors(void) {
+        const struct rlimit limit = { 9, 9 };
+
+        outcome->error = setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
+        if (outcome->error == 0)
+                try_probe();
+}
+
+/* Want of descriptors is no property of the kernel: no part is said to be missing from it. */
+static void test_few_descriptors(void **state) {
+        (void)state;
+        in_child(with_few_descriptors);
+        expect_error(-EMFILE, "Too many open files", NULL);
+}
+
 /* ---- the verifier ---- */
 
 static int quiet(enum libbpf_print_level level, const char *format, va_list ap) {
@@ -385,6 +433,7 @@ static int run(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_two_capabilities), cmocka_unit_test(test_bpf_alone), cmocka_unit_test(test_perfmon_alone),
                 cmocka_unit_test(test_no_capability),    cmocka_unit_test(test_seccomp),   cmocka_unit_test(test_no_btf),
+                cmocka_unit_test(test_no_devices), cmocka_unit_test(test_user_namespace), cmocka_unit_test(test_few_descriptors),
                 cmocka_unit_test(test_verifier),
         };
 
