@@ -24,6 +24,8 @@
 #define MEMCGS 211U
 #define MOUNTS 97U
 #define SLAB_MEMCGS_MAX 3001
+/* Slabs are counted whole here and there: a dozen objects more or less must not matter to the arrays, two or three objects a memcg. */
+#define SLAB_MEMCGS_MIN 600
 #define SLAB_OBJECTS 12000 /* enough for 0.2 % to be well above what else goes on */
 #define TRIES 6U
 #define RUNS 5
@@ -325,6 +327,8 @@ static Gain measure(void) {
         unsigned disturbed = 0, n_runs = 0;
 
         slab_memcgs = (unsigned)(SLAB_OBJECTS / (own_slow() ? 2 : 1) / each);
+        if (slab_memcgs < SLAB_MEMCGS_MIN)
+                slab_memcgs = SLAB_MEMCGS_MIN;
         if (slab_memcgs > SLAB_MEMCGS_MAX)
                 slab_memcgs = SLAB_MEMCGS_MAX;
         for (unsigned i = 0; i < RUNS; i++) {
