@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <sched.h>
+#include <sys/mman.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -77,6 +79,35 @@ uint32_t look_own_dying(const Census *c) {
         return c->memcgs[look_own(c)].subtree_dying;
 }
 
+/*
+ * On an idle machine, what was charged to a memcg can stay in the per-CPU batches of the LRU and in its stock for good: some new pages
+ * on each CPU push them out, as any other work there would.
+ */
+static void stir_cpus(void) {
+        const size_t bytes = 512 << 10;
+        cpu_set_t before, one;
+
+        if (sched_getaffinity(0, sizeof(before), &before) < 0)
+                return;
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+                char *p;
+
+                if (!CPU_ISSET(cpu, &before))
+                        continue;
+                CPU_ZERO(&one);
+                CPU_SET(cpu, &one);
+                if (sched_setaffinity(0, sizeof(one), &one) < 0)
+                        continue;
+                p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                if (p == MAP_FAILED)
+                        continue;
+                (void)madvise(p, bytes, MADV_NOHUGEPAGE);
+                memset(p, 1, bytes);
+                (void)munmap(p, bytes);
+        }
+        (void)sched_setaffinity(0, sizeof(before), &before);
+}
+
 bool wait_until(unsigned sec, bool (*fn)(void *), void *userdata) {
         double end = now() + sec;
 
@@ -85,6 +116,7 @@ bool wait_until(unsigned sec, bool (*fn)(void *), void *userdata) {
                         return true;
                 if (now() >= end)
                         return false;
+                stir_cpus();
                 (void)usleep(20000);
         }
 }
