@@ -12,7 +12,8 @@ hybrid) LAB_MEMORY=/sys/fs/cgroup/memory LAB_UNIFIED=/sys/fs/cgroup/unified ;;
 esac
 # LAB_MEMORY   root of the hierarchy with the memory controller
 # LAB_UNIFIED  root of the v2 hierarchy, empty if there is none
-# LAB_KERNEL   6.1, 6.12, 7.3;  LAB_NODES, LAB_POSSIBLE  online and possible NUMA nodes as ordered
+# LAB_KERNEL   6.1, 6.12, 7.3;  LAB_BUILD  of our own 7.3: plain, units63, ondemand, ...; empty for Debian's
+# LAB_NODES, LAB_POSSIBLE  online and possible NUMA nodes as ordered
 
 # Debian's busybox takes its own applets before anything in PATH. A program carried in full wins all the same.
 for lab_path in /usr/local/bin/*; do

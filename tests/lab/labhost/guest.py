@@ -93,7 +93,7 @@ def boot(kernel, scenario, programs, directory):
     """Boot, run, judge → Result. directory: an empty one, for logs; what the guest gives goes into its folder given."""
     directory = Path(directory)
     image = directory / "initramfs"
-    config = {"kernel": kernel.series, "hierarchy": scenario.hierarchy, "nodes": scenario.nodes,
+    config = {"kernel": kernel.family, "build": kernel.build, "hierarchy": scenario.hierarchy, "nodes": scenario.nodes,
               "possible": max(scenario.possible, scenario.nodes), "scenario": scenario.name}
     initramfs.build(image, kernel, scenario.path, programs, config)
     args = command(kernel, image, scenario, directory)

@@ -99,6 +99,7 @@ class Kernel:
         self.release = self.info["release"]
         self.package = (self.info["name"], self.info["version"])
         self.vmlinuz = self.directory / "vmlinuz"
+        self.family, _, self.build = series.partition("-")  # of ours: 7.3 and what it was built with
 
     def __str__(self):
         return f"{self.series}: {self.package[0]} {self.package[1]}"
