@@ -136,6 +136,29 @@ static void add_model_assumptions(Text *t, const Forecast *f) {
         add_published(t, f);
 }
 
+/* What is in the number of units on demand for dying memcgs, and how far to trust it. */
+static void add_dying(Text *t, const Forecast *f) {
+        uint64_t dying = f->reading->census->totals.dying;
+        const Estimate *e = &f->estimate;
+
+        if (dying == 0)
+                return;
+        text_add_string(t, "On demand, ");
+        text_add_count_of(t, dying, "dying memory cgroup", "dying memory cgroups");
+        if (!e->units_dying_known) {
+                text_add_string(t, dying == 1 ? " is" : " are");
+                text_add_string(t, " left out: nothing here tells which units they had.\n");
+                return;
+        }
+        text_add_string(t, dying == 1 ? " has " : " have ");
+        if (e->units_dying_at_least)
+                text_add_string(t, "at least ");
+        text_add_count_of(t, e->units_dying, "unit", "units");
+        text_add_string(t, e->units_dying_at_least ?
+                                   ", those with a bit set: the lists that brought them went up. It may be more, and the total with it.\n" :
+                                   ", which are counted: this kernel allocates on demand.\n");
+}
+
 static void add_host_assumptions(Text *t, const Forecast *f) {
         const CensusTotals *totals = &f->reading->census->totals;
         const Estimate *e = &f->estimate;
@@ -149,11 +172,12 @@ static void add_host_assumptions(Text *t, const Forecast *f) {
         text_add_string(t, ", in bytes that the allocator takes. Assumed is:\n"
                            "  - units of 63 ids: all of them allocated on all nodes, for dying memory cgroups too;\n"
                            "  - on demand: a memory cgroup has a unit where it or one below it holds a list on a list_lru whose id is "
-                           "in the unit, on all nodes; the root has all of its units; a dying one has none, its lists went up.\n");
+                           "in the unit, on all nodes; the root has all of its units; a dying one keeps those it had.\n");
         if (e->on_demand_known) {
                 text_add_string(t, "Lists found: ");
                 text_add_count(t, e->lists);
                 text_add_string(t, ". They are those of this moment: who opens files on more file systems will hold more.\n");
+                add_dying(t, f);
         } else {
                 text_add_string(t, "On demand is not known");
                 if (f->no_lists && f->no_lists[0]) {
@@ -196,6 +220,11 @@ static json_t *variant_object(const Forecast *f, size_t i) {
                 r |= json_put_i64(o, "saved_bytes", (int64_t)(before - total));
                 r |= before > 0 ? json_put_real(o, "saved_percent", 100.0 * ((double)before - (double)total) / (double)before) :
                                   json_put_null(o, "saved_percent");
+        }
+        if (v == &f->estimate.on_demand) {
+                r |= json_put_known(o, "units_dying", f->estimate.units_dying_known, f->estimate.units_dying);
+                r |= f->estimate.units_dying_known ? json_put_bool(o, "units_dying_at_least", f->estimate.units_dying_at_least) :
+                                                     json_put_null(o, "units_dying_at_least");
         }
         if (r == 0)
                 return o;

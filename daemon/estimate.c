@@ -154,14 +154,14 @@ static uint64_t count_root(const Census *c, uint32_t ids_per_unit) {
 }
 
 /*
- * Units where a memcg, or one below it, has a list. The lists are sorted by shrinker, so the units come one after the other, and for
- * each it is enough to mark who has it already: going up from a list ends at the first ancestor that is marked. The time is that of the
- * lists plus that of the units which come out.
+ * Units where a live memcg, or one below it, has a list; units: memcg → its units, zeros before. The lists are sorted by shrinker, so
+ * the units come one after the other, and for each it is enough to mark who has it already: going up from a list ends at the first
+ * ancestor that is marked. The time is that of the lists plus that of the units which come out.
  */
-static int count_on_demand(EstimateLists *l, uint32_t ids_per_unit, uint64_t *ret_units, uint64_t *ret_lists) {
+static int count_lists(EstimateLists *l, uint32_t ids_per_unit, uint64_t *units, uint64_t *ret_lists) {
         _cleanup_(freep) uint32_t *has_unit = NULL, *has_list = NULL; /* memcg → the last unit, the last shrinker id, plus one */
         const Census *c = l->census;
-        uint64_t units = count_root(c, ids_per_unit), lists = 0;
+        uint64_t lists = 0;
 
         has_unit = calloc(c->n_memcgs, sizeof(*has_unit));
         has_list = calloc(c->n_memcgs, sizeof(*has_list));
@@ -188,12 +188,58 @@ static int count_on_demand(EstimateLists *l, uint32_t ids_per_unit, uint64_t *re
                         lists++;
                         for (; memcg != 0 && has_unit[memcg] != unit + 1; memcg = c->memcgs[memcg].parent) {
                                 has_unit[memcg] = unit + 1;
-                                units += c->memcgs[memcg].n_nodes;
+                                units[memcg] += c->memcgs[memcg].n_nodes;
                         }
                 }
         }
-        *ret_units = units;
         *ret_lists = lists;
+        return 0;
+}
+
+/*
+ * Units that dying memcgs would still have. Their lists are gone, to the parent, but nobody reclaims from them: the bits in their maps
+ * are as they were when they were removed, and where there is a bit, there was a list.
+ */
+static void count_dying(const Census *c, Estimate *e, uint64_t *units) {
+        bool counted = c->allocation == CENSUS_ALLOCATION_ON_DEMAND;
+
+        e->units_dying_known = counted || e->bits_known;
+        if (!e->units_dying_known)
+                return;
+        e->units_dying_at_least = !counted;
+
+        for (size_t i = 1; i < c->n_memcgs; i++) {
+                const CensusMemcg *m = &c->memcgs[i];
+                uint64_t used = 0;
+
+                if (m->state != CENSUS_DYING)
+                        continue;
+                /* A unit is on all nodes, whichever of them has the bit. */
+                for (uint32_t k = 0; k < m->n_nodes; k++)
+                        if (c->nodes[m->first_node + k].units_used > used)
+                                used = c->nodes[m->first_node + k].units_used;
+                units[i] = counted ? m->units : used * m->n_nodes;
+                e->units_dying += units[i];
+        }
+}
+
+static int count_on_demand(const Census *c, EstimateLists *l, uint32_t ids_per_unit, Estimate *e) {
+        _cleanup_(freep) uint64_t *units = NULL;
+        int r;
+
+        units = calloc(c->n_memcgs, sizeof(*units));
+        if (!units)
+                return -ENOMEM;
+        r = count_lists(l, ids_per_unit, units, &e->lists);
+        if (r < 0)
+                return r;
+        count_dying(c, e, units);
+        units[0] = count_root(c, ids_per_unit);
+
+        for (size_t i = 0; i < c->n_memcgs; i++)
+                e->on_demand.units += units[i];
+        e->on_demand.unit_bytes = mul_sat_u64(e->on_demand.units, e->on_demand.unit_alloc_bytes);
+        e->on_demand_known = true;
         return 0;
 }
 
@@ -251,22 +297,20 @@ int estimate_host(const Census *census, EstimateLists *lists, Estimate *ret) {
         if (e.now.unit_struct_bytes >= UNIT_BYTES(1))
                 e.now.ids_per_unit = (uint32_t)(e.now.unit_struct_bytes / WORD_BYTES - 1);
 
+        e.bits_known = bits_known(census);
+        if (e.bits_known) {
+                e.bits = census->totals.bits;
+                e.units_with_bits = census->totals.units_used;
+        }
+
         estimate_units(census, 63, &e.units_63);
 
         e.on_demand = e.units_63;
         e.on_demand.units = e.on_demand.unit_bytes = 0;
         if (lists && lists->owners_known) {
-                r = count_on_demand(lists, 63, &e.on_demand.units, &e.lists);
+                r = count_on_demand(census, lists, 63, &e);
                 if (r < 0)
                         return r;
-                e.on_demand.unit_bytes = mul_sat_u64(e.on_demand.units, e.on_demand.unit_alloc_bytes);
-                e.on_demand_known = true;
-        }
-
-        e.bits_known = bits_known(census);
-        if (e.bits_known) {
-                e.bits = census->totals.bits;
-                e.units_with_bits = census->totals.units_used;
         }
         *ret = e;
         return 0;

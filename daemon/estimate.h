@@ -2,8 +2,15 @@
 /*
  * The estimate: what units of 63 ids, and units on demand, would take. Pure.
  *
- * On demand, a memcg has a unit exactly where it, or a descendant of it, holds a list on a list_lru whose shrinker id falls into that
- * unit, on every possible node; the root has all of its units from the start.
+ * On demand, a memcg gets a unit when it, or a descendant of it, gets a list on a list_lru whose shrinker id falls into that unit, on
+ * every possible node; the root has all of its units from the start. Units stay until the memcg is freed. So:
+ *
+ * - a live memcg has those of the lists that there are now. A list goes with its superblock, the unit it brought does not: a kernel that
+ *   allocates on demand may have more, where file systems were unmounted.
+ * - a dying one keeps what it had, though its lists went to its parent. What is left to tell are the bits in its maps, which nobody
+ *   clears any more: it has at least the units in which a bit is set, on all nodes. (Units as this kernel has them: that two of 64 ids
+ *   are one of 63, because both bits are near the same border, is possible.) Where this kernel allocates on demand already, a dying
+ *   memcg's units are those counted.
  */
 #pragma once
 
@@ -26,6 +33,9 @@ typedef struct Estimate {
         EstimateVariant units_63;  /* units of 63 ids, all of them */
         EstimateVariant on_demand; /* units of 63 ids where there is a list */
         bool on_demand_known;
+        uint64_t units_dying;      /* of the units of on_demand: those of dying memcgs; 0 when not known, as in on_demand */
+        bool units_dying_known;    /* on_demand_known, and bits_known or this kernel allocates on demand */
+        bool units_dying_at_least; /* a lower bound, and so is on_demand: not counted, but told from the bits that are set */
         uint64_t bits;            /* (memcg, node, id) triples with something to scan */
         uint64_t units_with_bits; /* units, as they are now, with any of them: about what on demand cannot go below */
         bool bits_known;

@@ -168,7 +168,19 @@ def test_others():
     equal("estimate: now is the census", estimate["now"]["units"], document("census")["totals"]["units"])
     equal("estimate: units of 63", (estimate["units_63"]["units"], estimate["units_63"]["unit_alloc_bytes"]), (252, 512))
     check("estimate: on demand is less", estimate["on_demand"]["units"] < estimate["units_63"]["units"], estimate)
-    equal("estimate: bits", (estimate["bits"], estimate["units_with_bits"]), (12, 4))
+    equal("estimate: bits", (estimate["bits"], estimate["units_with_bits"]), (20, 8))
+    dying = ("units_dying", "units_dying_at_least")
+    equal("estimate: dying ones have at least the units with bits", [estimate["on_demand"][key] for key in dying], [4, True])
+    equal("estimate: which are in the sum", estimate["on_demand"]["units"], 64)
+    for host, want in (
+        ("layout=flat nodes=3 ids=640\ncg 1 0 / live\ncg 2 1 a live kmem=0\ncg 3 1 b offline", [None, None]),
+        ("layout=units-63 nodes=3 ids=630\ncg 1 0 / live\ncg 2 1 a live kmem=0 units=1\ncg 3 1 b offline units=7 bits=1", [14, False]),
+    ):
+        with TemporaryHost(f"host release=1 v2=1 {host}\nlists 5 0 1\n") as path:
+            other = document("estimate", host=path)
+            equal(f"{host.split()[0]}: units of dying ones", [other["on_demand"][key] for key in dying], want)
+            text = re.sub(r"\s+", " ", run("estimate", host=path).stdout.decode())
+            check(f"{host.split()[0]}: said in the text", ("1 dying memory cgroup has 14 units, which are counted" if want[0] else "1 dying memory cgroup is left out") in text, text)
     equal("estimate: on demand is null without lists", document("estimate", host="flat.txt")["on_demand"], None)
     model = document("estimate", "--model", "memcgs=45000,nodes=4,ids=52480")
     equal("the model needs no host", model["host"], None)

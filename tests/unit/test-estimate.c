@@ -242,6 +242,84 @@ static void test_bits(_unused_ void **state) {
         records_done(&r);
 }
 
+static void set_bits(struct sw_node *n, uint32_t bits, uint32_t units_used) {
+        n->head.valid |= SW_NODE_BITS;
+        n->bits = bits;
+        n->units_used = units_used;
+}
+
+/*
+ * Two nodes of 10 units of 64 ids, all allocated or only those of the root and these: 2 live, with one list; 3 and 4 dying below
+ * it, 4 without a bit; 5 live, with bits and no list; 6 being made, with bits that nobody can have set. bits: were read.
+ */
+static Census *dying_host(const CensusOptions *options, bool on_demand, bool bits) {
+        static const uint32_t used[7][2] = { [1] = { 9, 9 }, [2] = { 4, 4 }, [3] = { 2, 3 }, [5] = { 5, 5 }, [6] = { 6, 6 } };
+        static const uint32_t css[7] = { 0, STATE_LIVE, STATE_LIVE, STATE_DYING, STATE_DYING, STATE_LIVE, STATE_CREATING };
+        Records r = {};
+        Census *c;
+
+        for (uint64_t i = 1; i < 7; i++) {
+                records_add_memcg(&r, i, i == 1 ? 0 : i == 3 || i == 4 ? 2 : 1, css[i], "x", i > 1, 2);
+                for (uint32_t node = 0; node < 2; node++) {
+                        struct sw_node *n = records_add_node(&r, i, node, 640, 10, on_demand && i > 1 ? 2 + (uint32_t)i : 10);
+
+                        if (bits)
+                                set_bits(n, used[i][node] * 7, used[i][node]);
+                }
+        }
+        c = census_of(&r, options);
+        records_done(&r);
+        return c;
+}
+
+static void test_dying(_unused_ void **state) {
+        CensusOptions options = options_units(2);
+        Records lists = {};
+        Census *c;
+        Estimate e;
+
+        records_add_lists(&lists, 100, 0, 1U << 8); /* 2's: its index is its serial plus 6 */
+
+        /* The root's 11 units of 63, 2's one; and of the dying ones as many as the node that has most of them, on both. */
+        c = dying_host(&options, false, true);
+        e = estimate(c, &lists);
+        assert_true(e.on_demand_known);
+        assert_true(e.units_dying_known);
+        assert_true(e.units_dying_at_least);
+        assert_int_equal(e.units_dying, 2 * 3);
+        assert_int_equal(e.lists, 1);
+        assert_int_equal(e.on_demand.units, 22 + 2 + 6);
+        assert_int_equal(e.on_demand.unit_bytes, 30 * 515);
+        /* Without lists nothing of it is known. */
+        assert_int_equal(estimate_host(c, NULL, &e), 0);
+        assert_false(e.units_dying_known);
+        assert_false(e.units_dying_at_least);
+        assert_int_equal(e.units_dying, 0);
+        census_free(c);
+
+        /* Not read: left out, and said so. */
+        c = dying_host(&options, false, false);
+        e = estimate(c, &lists);
+        assert_true(e.on_demand_known);
+        assert_false(e.units_dying_known);
+        assert_false(e.units_dying_at_least);
+        assert_int_equal(e.units_dying, 0);
+        assert_int_equal(e.on_demand.units, 22 + 2);
+        census_free(c);
+
+        /* On demand already: what they have, whatever the bits say. */
+        for (unsigned bits = 0; bits < 2; bits++) {
+                c = dying_host(&options, true, bits);
+                e = estimate(c, &lists);
+                assert_true(e.units_dying_known);
+                assert_false(e.units_dying_at_least);
+                assert_int_equal(e.units_dying, 2 * (5 + 6));
+                assert_int_equal(e.on_demand.units, 22 + 2 + 22);
+                census_free(c);
+        }
+        records_done(&lists);
+}
+
 #define MEMCGS 40
 #define IDS 700
 
@@ -388,8 +466,8 @@ static void test_model_parse(_unused_ void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_host),        cmocka_unit_test(test_unknown),   cmocka_unit_test(test_layouts),
-                cmocka_unit_test(test_bits),        cmocka_unit_test(test_generated), cmocka_unit_test(test_model),
-                cmocka_unit_test(test_model_parse),
+                cmocka_unit_test(test_bits),        cmocka_unit_test(test_dying),     cmocka_unit_test(test_generated),
+                cmocka_unit_test(test_model),       cmocka_unit_test(test_model_parse),
         };
 
         return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);
