@@ -21,6 +21,7 @@ const OptionSpec option_specs[_OPTION_MAX] = {
         [OPTION_COLUMNS] = { "columns", 'o', "LIST", "columns to print, separated by commas" },
         [OPTION_NOHEADINGS] = { "noheadings", 'H', NULL, "print neither headings nor totals" },
         [OPTION_MODEL] = { "model", 'm', "LIST", "estimate for memcgs=N,nodes=N,ids=N instead of this host" },
+        [OPTION_MEMCGS] = { "memcgs", 0, NULL, "estimate by class of memory cgroup too, in JSON for each" },
         [OPTION_BYTES] = { "bytes", 'b', NULL, "print sizes in bytes, not in K, M, G" },
         [OPTION_JSON] = { "json", 'J', NULL, "print JSON" },
         [OPTION_DIRECT] = { "direct", 0, NULL, "read the kernel itself (this is the default)" },
@@ -137,6 +138,8 @@ static ExitCode check(const Options *o, const Verb *verb) {
                                      option_specs[__builtin_ctz(strange)].name, verb->name, verb->name);
         if (option_given(o, OPTION_DYING) && option_given(o, OPTION_LIVE))
                 return exit_complain(CTL_EXIT_USAGE, "--dying and --live exclude each other. Leave both out to see all");
+        if (option_given(o, OPTION_MEMCGS) && option_given(o, OPTION_MODEL))
+                return exit_complain(CTL_EXIT_USAGE, "--memcgs and --model exclude each other: a model has no memory cgroups to tell apart");
         if (verb->argument && !(o->argument && o->argument[0]))
                 return exit_complain(CTL_EXIT_USAGE, "'%s' needs %s", verb->name, verb->argument);
         return CTL_EXIT_OK;

@@ -18,6 +18,7 @@ typedef enum OptionId {
         OPTION_COLUMNS,
         OPTION_NOHEADINGS,
         OPTION_MODEL,
+        OPTION_MEMCGS,
         OPTION_BYTES,
         OPTION_JSON,
         OPTION_DIRECT,

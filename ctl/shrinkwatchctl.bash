@@ -53,7 +53,7 @@ _shrinkwatchctl() {
         [top]="$select $table"
         [show]=''
         [creators]="-n --limit= $table"
-        [estimate]='-m --model='
+        [estimate]='-m --model= --memcgs'
         [support]='-H --noheadings'
     )
     local memcg_columns='SERIAL PARENT ID STATE LEVEL NODES SLOTS UNITS ARRAYS OVERHEAD DELTA SUBTREE MEMCGS DYING REFS PINS
@@ -107,7 +107,7 @@ _shrinkwatchctl() {
         if [[ $verb ]]; then
             COMPREPLY=($(compgen -W "${options[$verb]} $common" -- "$cur"))
         else
-            COMPREPLY=($(compgen -W "$select $table -m --model= $common" -- "$cur"))
+            COMPREPLY=($(compgen -W "$select $table -m --model= --memcgs $common" -- "$cur"))
         fi
         [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
         return

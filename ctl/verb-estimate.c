@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "breakdown.h"
 #include "daemon/estimate.h"
 #include "daemon/json.h"
 #include "daemon/sizeclass.h"
@@ -23,6 +24,7 @@ typedef struct Forecast {
         const EstimateModel *model; /* NULL: this host */
         const ProbeFacts *facts;    /* of this host */
         const Reading *reading;
+        Breakdown breakdown;  /* its memcgs: NULL when it was not asked for */
         const char *no_lists; /* why the lists cannot be read, NULL when they can */
         Format format;
 } Forecast;
@@ -248,7 +250,7 @@ static json_t *model_object(const EstimateModel *m) {
         return NULL;
 }
 
-static int print_json(const Forecast *f) {
+static int print_json(Forecast *f) {
         const Estimate *e = &f->estimate;
         json_t *o = json_object();
         int r = 0;
@@ -265,6 +267,8 @@ static int print_json(const Forecast *f) {
                 json_decref(o);
                 return -ENOMEM;
         }
+        if (f->breakdown.memcgs)
+                return json_write_list(stdout, o, "memcgs", f->breakdown.census->n_memcgs, breakdown_memcg, &f->breakdown);
         return json_write_value(stdout, o);
 }
 
@@ -290,6 +294,10 @@ static ExitCode print(const Options *options, Forecast *f) {
                 else
                         add_host_assumptions(&t, f);
                 r = t.failed ? -ENOMEM : table_print(&table, &f->format);
+                if (r >= 0 && f->breakdown.memcgs) {
+                        (void)fputc('\n', stdout);
+                        r = breakdown_print(&f->breakdown, &f->format);
+                }
                 if (r >= 0) {
                         (void)fputc('\n', stdout);
                         text_print_wrapped(text_get(&t),
@@ -370,6 +378,7 @@ ExitCode verb_estimate(const Options *options) {
         _cleanup_(drop_probe) Probe *probe = NULL;
         _cleanup_(drop_reading) Reading *reading = NULL;
         _cleanup_(drop_lists) EstimateLists *lists = NULL;
+        _cleanup_(freep) EstimateMemcg *memcgs = NULL;
         Forecast f = {};
         ExitCode code;
 
@@ -390,6 +399,9 @@ ExitCode verb_estimate(const Options *options) {
                 f.no_lists = reason_of(probe, "lists");
         if (estimate_host(reading->census, lists, &f.estimate) < 0)
                 return exit_out_of_memory();
+        if (option_given(options, OPTION_MEMCGS) && estimate_memcgs(reading->census, lists, &memcgs) < 0)
+                return exit_out_of_memory();
+        f.breakdown = (Breakdown){ reading->census, memcgs };
         f.facts = probe_facts(probe);
         f.reading = reading;
         code = print(options, &f);

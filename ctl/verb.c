@@ -43,7 +43,7 @@ const Verb verbs[] = {
         {
                 .name = "estimate",
                 .help = "what other ways of allocating units would take",
-                .accepts = OPTION_BIT(OPTION_MODEL),
+                .accepts = OPTION_BIT(OPTION_MODEL) | OPTION_BIT(OPTION_MEMCGS),
                 .run = verb_estimate,
         },
         {

@@ -4,6 +4,7 @@
 /* A word of counters for each id, and one word of map: 520 bytes for 64, 512 for 63. */
 #define WORD_BYTES 8
 #define UNIT_BYTES(ids) ((UINT64_C(1) + (ids)) * WORD_BYTES)
+#define IDS_PATCHED 63U
 /* offsetof(struct shrinker_info, unit): struct rcu_head, int map_nr_max, padding. A pointer for each unit follows. */
 #define INFO_BYTES 24U
 /* Below a page kvmalloc() does not think of vmalloc. No kernel has smaller pages. */
@@ -143,13 +144,12 @@ static uint64_t divide_up(uint64_t n, uint32_t by) {
         return n / by + (n % by > 0);
 }
 
-/* The root has all of its units from the start: they hold the counters of shrinkers that work for nobody in particular. */
-static uint64_t count_root(const Census *c, uint32_t ids_per_unit) {
-        const CensusMemcg *root = &c->memcgs[0];
+/* All units that a memcg's arrays have room for. */
+static uint64_t count_all(const Census *c, const CensusMemcg *m, uint32_t ids_per_unit) {
         uint64_t units = 0;
 
-        for (uint32_t k = 0; k < root->n_nodes; k++)
-                units += divide_up(c->nodes[root->first_node + k].ids, ids_per_unit);
+        for (uint32_t k = 0; k < m->n_nodes; k++)
+                units += divide_up(c->nodes[m->first_node + k].ids, ids_per_unit);
         return units;
 }
 
@@ -223,9 +223,13 @@ static void count_dying(const Census *c, Estimate *e, uint64_t *units) {
         }
 }
 
-static int count_on_demand(const Census *c, EstimateLists *l, uint32_t ids_per_unit, Estimate *e) {
+/* *ret_units: memcg → its units on demand, the caller's to free; left alone when they are not known. */
+static int count_on_demand(const Census *c, EstimateLists *l, uint32_t ids_per_unit, Estimate *e, uint64_t **ret_units) {
         _cleanup_(freep) uint64_t *units = NULL;
         int r;
+
+        if (!l || !l->owners_known)
+                return 0;
 
         units = calloc(c->n_memcgs, sizeof(*units));
         if (!units)
@@ -234,12 +238,11 @@ static int count_on_demand(const Census *c, EstimateLists *l, uint32_t ids_per_u
         if (r < 0)
                 return r;
         count_dying(c, e, units);
-        units[0] = count_root(c, ids_per_unit);
+        /* The root has all of its units from the start: they hold the counters of shrinkers that work for nobody in particular. */
+        units[0] = count_all(c, &c->memcgs[0], ids_per_unit);
 
-        for (size_t i = 0; i < c->n_memcgs; i++)
-                e->on_demand.units += units[i];
-        e->on_demand.unit_bytes = mul_sat_u64(e->on_demand.units, e->on_demand.unit_alloc_bytes);
         e->on_demand_known = true;
+        *ret_units = TAKE_PTR(units);
         return 0;
 }
 
@@ -280,11 +283,16 @@ static bool bits_known(const Census *c) {
         return any;
 }
 
+static bool fits(const Census *census, const EstimateLists *lists) {
+        return census->sealed && (!lists || lists->census == census);
+}
+
 int estimate_host(const Census *census, EstimateLists *lists, Estimate *ret) {
+        _cleanup_(freep) uint64_t *units = NULL;
         Estimate e = {};
         int r;
 
-        if (!census->sealed || (lists && lists->census != census))
+        if (!fits(census, lists))
                 return -EINVAL;
 
         e.now = (EstimateVariant){
@@ -303,16 +311,47 @@ int estimate_host(const Census *census, EstimateLists *lists, Estimate *ret) {
                 e.units_with_bits = census->totals.units_used;
         }
 
-        estimate_units(census, 63, &e.units_63);
+        estimate_units(census, IDS_PATCHED, &e.units_63);
 
         e.on_demand = e.units_63;
         e.on_demand.units = e.on_demand.unit_bytes = 0;
-        if (lists && lists->owners_known) {
-                r = count_on_demand(census, lists, 63, &e);
-                if (r < 0)
-                        return r;
-        }
+        r = count_on_demand(census, lists, IDS_PATCHED, &e, &units);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; units && i < census->n_memcgs; i++)
+                e.on_demand.units += units[i];
+        e.on_demand.unit_bytes = mul_sat_u64(e.on_demand.units, e.on_demand.unit_alloc_bytes);
         *ret = e;
+        return 0;
+}
+
+int estimate_memcgs(const Census *census, EstimateLists *lists, EstimateMemcg **ret) {
+        _cleanup_(freep) uint64_t *units = NULL;
+        _cleanup_(freep) EstimateMemcg *memcgs = NULL;
+        Estimate e = {};
+        int r;
+
+        if (!fits(census, lists))
+                return -EINVAL;
+
+        memcgs = calloc(census->n_memcgs, sizeof(*memcgs));
+        if (!memcgs)
+                return -ENOMEM;
+        e.bits_known = bits_known(census);
+        r = count_on_demand(census, lists, IDS_PATCHED, &e, &units);
+        if (r < 0)
+                return r;
+
+        for (size_t i = 0; i < census->n_memcgs; i++) {
+                const CensusMemcg *m = &census->memcgs[i];
+
+                memcgs[i] = (EstimateMemcg){
+                        .units_63 = count_all(census, m, IDS_PATCHED),
+                        .on_demand = units ? units[i] : 0,
+                        .on_demand_known = units && (m->state != CENSUS_DYING || e.units_dying_known),
+                };
+        }
+        *ret = TAKE_PTR(memcgs);
         return 0;
 }
 
@@ -347,7 +386,7 @@ int estimate_model(const EstimateModel *model, census_alloc_t alloc, void *userd
         r = model_variant(model, 64, alloc, userdata, &e.now);
         if (r < 0)
                 return r;
-        r = model_variant(model, 63, alloc, userdata, &e.units_63);
+        r = model_variant(model, IDS_PATCHED, alloc, userdata, &e.units_63);
         if (r < 0)
                 return r;
         e.on_demand = e.units_63;

@@ -42,6 +42,13 @@ typedef struct Estimate {
         uint64_t lists; /* (memcg, id) pairs with a list, of live memcgs below the root */
 } Estimate;
 
+/* Of one memcg. */
+typedef struct EstimateMemcg {
+        uint64_t units_63;
+        uint64_t on_demand; /* 0 when not known */
+        bool on_demand_known;
+} EstimateMemcg;
+
 typedef struct EstimateModel {
         uint64_t memcgs, nodes, ids;
 } EstimateModel;
@@ -64,6 +71,11 @@ int estimate_lists_add(EstimateLists *l, const struct sw_head *record);
  * lists in place, more may be added later. 0, -EINVAL (census not sealed, lists of another one), -ENOMEM.
  */
 int estimate_host(const Census *census, EstimateLists *lists, Estimate *ret);
+/*
+ * The same memcg by memcg: *ret is an array of census->n_memcgs, by index, the caller's to free(). Its sums are the units of
+ * estimate_host(). Same returns.
+ */
+int estimate_memcgs(const Census *census, EstimateLists *lists, EstimateMemcg **ret);
 /*
  * A host that is not here: units of 64 ids as "now", every memcg with every unit on every node. On demand is not known, it depends on
  * what the memcgs do. -ERANGE when a number does not fit.

@@ -251,6 +251,14 @@ static int put_path(json_t *object, const char *path, size_t path_len) {
         return r | json_put_text(object, "path_bytes", base64);
 }
 
+int json_put_path(json_t *object, const Census *census, uint32_t memcg) {
+        _cleanup_(freep) char *path = NULL;
+        size_t path_len = 0;
+
+        path = census_path(census, memcg, &path_len);
+        return path ? put_path(object, path, path_len) : -1;
+}
+
 json_t *json_memcg(const ProbeFacts *facts, const Reading *reading, uint32_t memcg) {
         const Census *c = reading->census;
         const CensusMemcg *m = c->memcgs + memcg;
@@ -332,6 +340,27 @@ int json_write_value(FILE *f, json_t *value) {
         if (r < 0)
                 return r;
         (void)fputc('\n', f);
+        return stream_error(f);
+}
+
+int json_write_list(FILE *f, json_t *object, const char *key, size_t n, json_t *(*item)(size_t i, void *userdata), void *userdata) {
+        int r;
+
+        if (!object)
+                return -ENOMEM;
+        (void)fputc('{', f);
+        r = json_dumpf(object, f, JSON_COMPACT | JSON_EMBED);
+        json_decref(object);
+        if (r < 0)
+                return stream_error(f) < 0 ? -EIO : -ENOMEM;
+        (void)fprintf(f, ",\"%s\":[", key);
+        for (size_t i = 0; i < n; i++) {
+                (void)fputs(i > 0 ? ",\n" : "\n", f);
+                r = dump(f, item(i, userdata));
+                if (r < 0)
+                        return r;
+        }
+        (void)fputs("]}\n", f);
         return stream_error(f);
 }
 

@@ -34,11 +34,18 @@ typedef struct JsonSelection {
 int json_write_reading(FILE *f, const ProbeFacts *facts, const Reading *reading, const JsonSelection *selection);
 /* Writes one value and a newline. Takes the reference; a NULL value is -ENOMEM. Same returns. */
 int json_write_value(FILE *f, json_t *value);
+/*
+ * Writes an object and a newline, with one member more, an array of n values, each a line: item() makes them one by one. Takes the
+ * reference of the object, which has members. Same returns; NULL from item() is -ENOMEM.
+ */
+int json_write_list(FILE *f, json_t *object, const char *key, size_t n, json_t *(*item)(size_t i, void *userdata), void *userdata);
 
 /* The members of the document. reading may be NULL for the host: what only a census tells is then null. NULL: memory is out. */
 json_t *json_host(const ProbeFacts *facts, const Reading *reading);
 json_t *json_totals(const ProbeFacts *facts, const Reading *reading);
 json_t *json_memcg(const ProbeFacts *facts, const Reading *reading, uint32_t memcg);
+/* Adds path, and path_bytes where that differs. Returns as the setters below. */
+int json_put_path(json_t *object, const Census *census, uint32_t memcg);
 /* Swap alone, in pages, also where the kernel counts memory and swap together (v1). False when this kernel does not tell. */
 bool json_swap_pages(const CensusMemcg *m, uint64_t *ret);
 

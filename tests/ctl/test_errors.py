@@ -52,7 +52,7 @@ def test_usage():
         done = run("census", f"{option}=\x1b[31m")
         check(f"{option}: controls of its value are escaped", done.returncode == USAGE and b"\\x1b[31m" in done.stderr and b"\x1b" not in done.stderr, done)
     fails("--dying with --live", USAGE, "census", "--dying", "--live", says=["exclude"])
-    for verb, option in (("support", "--dying"), ("show", "--sort=UNITS"), ("estimate", "--watch=1"), ("creators", "--live"), ("census", "--model=x")):
+    for verb, option in (("support", "--dying"), ("show", "--sort=UNITS"), ("estimate", "--watch=1"), ("creators", "--live"), ("census", "--model=x"), ("census", "--memcgs")):
         argument = ["/"] if verb == "show" else []
         fails(f"{option} does not apply to {verb}", USAGE, verb, *argument, option, says=[option.split("=")[0], verb])
     for value in ("", "x", "1x", " 1", "+1", "-1", "0x10", "1.5", "1000001", "99999999999999999999999"):
@@ -67,6 +67,7 @@ def test_usage():
     fails("--columns with the JSON of creators", USAGE, "creators", "-J", "-o", "COUNT", says=["--columns"])
     for value, word in (("", ""), ("memcgs=1", ""), ("memcgs=1,nodes=2,ids=x", "x"), ("memcgs=0,nodes=1,ids=1", "0"), ("memcgs=1,nodes=1,ids=1,x=2", "x"), ("memcgs=1,nodes=1,ids=1,ids=1", "ids")):
         fails(f"--model={value!r}", USAGE, "estimate", f"--model={value}", says=["--model", word])
+    fails("--memcgs of a model", USAGE, "estimate", "--model=memcgs=1,nodes=1,ids=1", "--memcgs", says=["--model", "--memcgs"])
     fails("--model beyond numbers", USAGE, "estimate", "--model=memcgs=18446744073709551615,nodes=64,ids=18446744073709551615", says=["--model"])
 
 

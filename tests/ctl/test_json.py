@@ -182,6 +182,18 @@ def test_others():
             text = re.sub(r"\s+", " ", run("estimate", host=path).stdout.decode())
             check(f"{host.split()[0]}: said in the text", ("1 dying memory cgroup has 14 units, which are counted" if want[0] else "1 dying memory cgroup is left out") in text, text)
     equal("estimate: on demand is null without lists", document("estimate", host="flat.txt")["on_demand"], None)
+    by_memcg = document("estimate", "--memcgs")
+    equal("estimate --memcgs: the rest is as without", {k: v for k, v in by_memcg.items() if k not in ("memcgs", "host")}, {k: v for k, v in estimate.items() if k != "host"})
+    census = document("census")["memcgs"]
+    for key in ("serial", "path", "path_bytes", "state", "units"):
+        equal(f"estimate --memcgs: {key} is the census'", [m.get(key) for m in by_memcg["memcgs"]], [m.get(key) for m in census])
+    for key, total in (("units", "now"), ("units_63", "units_63"), ("units_on_demand", "on_demand")):
+        equal(f"estimate --memcgs: {key} add up", sum(m[key] for m in by_memcg["memcgs"]), estimate[total]["units"])
+    one = {m["serial"]: m["units_on_demand"] for m in by_memcg["memcgs"]}
+    equal("estimate --memcgs: root, with lists in one unit, in two, without, dying, dying with a bit, being made", [one[s] for s in (1, 2, 52, 60, 30, 40, 64)], [12, 4, 8, 0, 0, 4, 0])
+    flat = document("estimate", "--memcgs", host="flat.txt")["memcgs"]
+    equal("estimate --memcgs: unknown is null", [[m["units"], m["units_63"], m["units_on_demand"]] for m in flat], [[None, 64, None]] * 4)
+    check("estimate without it has no memcgs", "memcgs" not in estimate)
     model = document("estimate", "--model", "memcgs=45000,nodes=4,ids=52480")
     equal("the model needs no host", model["host"], None)
     equal("and is arithmetic", model["now"]["units"], 45000 * 4 * 820)

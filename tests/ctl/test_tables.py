@@ -27,6 +27,7 @@ STORED = {
     "top": ["top"],
     "creators": ["creators"],
     "estimate": ["estimate"],
+    "estimate-memcgs": ["estimate", "--memcgs"],
     "model": ["estimate", "--model", "memcgs=45000,nodes=4,ids=52480"],
     "show-dying": ["show", "41"],
     "show-live": ["show", "/system.slice/cron.service"],
@@ -34,6 +35,7 @@ STORED = {
     "flat-top": ["top"],
     "flat-show": ["show", "4"],
     "flat-estimate": ["estimate"],
+    "flat-estimate-memcgs": ["estimate", "--memcgs"],
     "flat-creators": ["creators"],
     "on-demand-top": ["top"],
     "on-demand-show": ["show", "@4"],
@@ -178,7 +180,7 @@ def on_terminal(columns, *arguments, host="mixed.txt", **more):
 
 def test_terminal():
     for columns in (80, 100, 200):
-        for verb in (["top"], ["census"], ["creators"], ["estimate"], ["support"]):
+        for verb in (["top"], ["census"], ["creators"], ["estimate"], ["estimate", "--memcgs"], ["support"]):
             text = re.sub("\x1b\\[[0-9;]*m", "", on_terminal(columns, *verb))
             longest = max(len(line.rstrip("\r")) for line in text.split("\n"))
             check(f"{verb[0]} fits {columns} columns", longest <= columns, f"{longest}\n{text}")

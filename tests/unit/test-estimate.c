@@ -10,6 +10,33 @@ static int feed_lists(const struct sw_head *record, void *lists) {
         return estimate_lists_add(lists, record);
 }
 
+/* Memcg by memcg it is the same: *ret, unless NULL, is the caller's to free. */
+static void check_memcgs(const Census *c, EstimateLists *lists, const Estimate *e, EstimateMemcg **ret) {
+        uint64_t now = 0, units_63 = 0, on_demand = 0, dying = 0;
+        EstimateMemcg *memcgs = NULL;
+
+        assert_int_equal(estimate_memcgs(c, lists, &memcgs), 0);
+        for (size_t i = 0; i < c->n_memcgs; i++) {
+                bool is_dying = c->memcgs[i].state == CENSUS_DYING;
+
+                now += c->memcgs[i].units;
+                units_63 += memcgs[i].units_63;
+                on_demand += memcgs[i].on_demand;
+                dying += is_dying ? memcgs[i].on_demand : 0;
+                assert_int_equal(memcgs[i].on_demand_known, is_dying ? e->units_dying_known : e->on_demand_known);
+                if (!memcgs[i].on_demand_known)
+                        assert_int_equal(memcgs[i].on_demand, 0);
+        }
+        assert_int_equal(now, e->now.units);
+        assert_int_equal(units_63, e->units_63.units);
+        assert_int_equal(on_demand, e->on_demand.units);
+        assert_int_equal(dying, e->units_dying);
+        if (ret)
+                *ret = memcgs;
+        else
+                free(memcgs);
+}
+
 static Estimate estimate(const Census *c, const Records *records) {
         EstimateLists *lists = NULL;
         Estimate e = {};
@@ -17,6 +44,7 @@ static Estimate estimate(const Census *c, const Records *records) {
         assert_int_equal(estimate_lists_new(&lists, c), 0);
         assert_int_equal(records_feed(records, feed_lists, lists), 0);
         assert_int_equal(estimate_host(c, lists, &e), 0);
+        check_memcgs(c, lists, &e, NULL);
         assert_null(estimate_lists_free(lists));
         return e;
 }
@@ -320,18 +348,73 @@ static void test_dying(_unused_ void **state) {
         records_done(&lists);
 }
 
+/* Each by itself: the root, one with a list, its parent, one with none; dying, being made. */
+static void test_memcgs(_unused_ void **state) {
+        static const uint64_t want[] = { 22, 2, 2 * 3, 0, 0, 0 };
+        CensusOptions options = options_units(2);
+        EstimateLists *lists = NULL;
+        EstimateMemcg *memcgs = NULL;
+        Records records = {};
+        Census *c, *open = NULL;
+        Estimate e;
+
+        c = dying_host(&options, false, true);
+        records_add_lists(&records, 100, 0, 1U << 8);
+        assert_int_equal(estimate_lists_new(&lists, c), 0);
+        assert_int_equal(records_feed(&records, feed_lists, lists), 0);
+        assert_int_equal(estimate_host(c, lists, &e), 0);
+        check_memcgs(c, lists, &e, &memcgs);
+        for (size_t i = 0; i < ELEMENTSOF(want); i++) {
+                assert_int_equal(c->memcgs[i].serial, i + 1);
+                assert_int_equal(memcgs[i].on_demand, want[i]);
+                assert_int_equal(memcgs[i].units_63, 22);
+        }
+        free(memcgs);
+        memcgs = NULL;
+
+        /* Without lists. */
+        assert_int_equal(estimate_host(c, NULL, &e), 0);
+        check_memcgs(c, NULL, &e, NULL);
+
+        assert_int_equal(census_new(&open, &options), 0);
+        assert_int_equal(estimate_memcgs(open, NULL, &memcgs), -EINVAL);
+        census_free(open);
+        open = dying_host(&options, false, true);
+        assert_int_equal(estimate_memcgs(open, lists, &memcgs), -EINVAL);
+        assert_null(memcgs);
+        census_free(open);
+        estimate_lists_free(lists);
+        census_free(c);
+        records_done(&records);
+}
+
 #define MEMCGS 40
 #define IDS 700
 
-/* A flag for each memcg and unit; from every list up to the root. */
+/* Gives the last so many nodes bits, if they are to be read. Returns in how many units the one with most of them has any. */
+static uint64_t add_bits(Random *random, Records *r, uint16_t nodes, bool bits) {
+        struct sw_node *n = (struct sw_node *)(r->bytes + r->len) - nodes;
+        uint64_t most = 0;
+
+        for (uint16_t k = 0; k < nodes && bits; k++) {
+                uint32_t used = random_once_in(random, 2) ? 0 : (uint32_t)random_below(random, 12);
+
+                set_bits(n + k, used * 3, used);
+                most = used > most ? used : most;
+        }
+        return most;
+}
+
+/* A flag for each memcg and unit; from every list up to the root. Of dying ones the bits. */
 static void test_generated(_unused_ void **state) {
         Random random = random_start(3141);
 
         for (size_t round = 0; round < 150; round++) {
                 static bool unit[MEMCGS + 1][IDS], list[MEMCGS + 1][IDS];
-                uint64_t parent[MEMCGS + 1] = {}, units = 0, lists = 0;
+                uint64_t parent[MEMCGS + 1] = {}, units = 0, lists = 0, dying = 0;
                 uint16_t nodes = (uint16_t)(1 + random_below(&random, 3));
                 CensusOptions options = options_units(nodes);
+                bool bits = round % 2;
                 int32_t index[MEMCGS + 1];
                 uint32_t css[MEMCGS + 1];
                 Records r = {}, records = {};
@@ -341,12 +424,15 @@ static void test_generated(_unused_ void **state) {
                 memset(unit, 0, sizeof(unit));
                 memset(list, 0, sizeof(list));
                 add(&r, 1, 0, STATE_LIVE, -1, nodes, 11); /* 704 ids */
+                (void)add_bits(&random, &r, nodes, bits);
                 for (uint64_t i = 2; i <= MEMCGS; i++) {
                         parent[i] = random_once_in(&random, 3) || i == 2 ? 1 : i - 1;
-                        css[i] = random_once_in(&random, 4) ? STATE_DYING : STATE_LIVE;
+                        /* Nothing below a dying one is live. */
+                        css[i] = random_once_in(&random, 4) || (parent[i] > 1 && css[parent[i]] == STATE_DYING) ? STATE_DYING : STATE_LIVE;
                         /* A permutation of 5, 12, 19 … 40·7 – 2, which is several words of masks. */
                         index[i] = (int32_t)((i * 13 % 41) * 7 - 2);
                         add(&r, i, parent[i], css[i], index[i], nodes, 11);
+                        dying += add_bits(&random, &r, nodes, bits) * (css[i] == STATE_DYING);
                 }
                 for (size_t n = random_below(&random, 60); n > 0; n--) {
                         uint32_t id = (uint32_t)random_below(&random, IDS), base = (uint32_t)random_below(&random, 300);
@@ -374,7 +460,10 @@ static void test_generated(_unused_ void **state) {
                 c = census_of(&r, &options);
                 e = estimate(c, &records);
                 assert_int_equal(e.lists, lists);
-                assert_int_equal(e.on_demand.units, (units + 12) * nodes);
+                assert_int_equal(e.on_demand.units, (units + 12 + dying) * nodes);
+                assert_int_equal(e.units_dying, dying * nodes);
+                assert_int_equal(e.units_dying_known, bits);
+                assert_int_equal(e.units_dying_at_least, bits);
                 census_free(c);
                 records_done(&r);
                 records_done(&records);
@@ -466,8 +555,8 @@ static void test_model_parse(_unused_ void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_host),        cmocka_unit_test(test_unknown),   cmocka_unit_test(test_layouts),
-                cmocka_unit_test(test_bits),        cmocka_unit_test(test_dying),     cmocka_unit_test(test_generated),
-                cmocka_unit_test(test_model),       cmocka_unit_test(test_model_parse),
+                cmocka_unit_test(test_bits),        cmocka_unit_test(test_dying),     cmocka_unit_test(test_memcgs),
+                cmocka_unit_test(test_generated),   cmocka_unit_test(test_model),     cmocka_unit_test(test_model_parse),
         };
 
         return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);
