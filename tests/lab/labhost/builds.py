@@ -221,6 +221,7 @@ class Tree:
 
     def patch(self, patches):
         """Make the source what it is with these patches, writing only files that differ."""
+        self.pristine.mkdir(exist_ok=True)
         touched = {name for path in patches for name in re.findall(r"^\+\+\+ b/(\S+)", path.read_text("utf-8"), re.M)}
         for name in touched:
             if not (self.pristine / name).exists():

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
@@ -40,16 +41,16 @@ static unsigned number(const char *text) {
         return (unsigned)n;
 }
 
-/* Replaces each {} of a pattern by a number. */
-static const char *fill(char buf[static PATH_SIZE], const char *pattern, unsigned n) {
+/* Replaces each occurrence of a mark in a pattern by a number. */
+static const char *replace(char buf[static PATH_SIZE], const char *pattern, const char *mark, unsigned n) {
         size_t used = 0;
 
         for (const char *p = pattern; *p != '\0';) {
                 int r;
 
-                if (p[0] == '{' && p[1] == '}') {
+                if (strncmp(p, mark, strlen(mark)) == 0) {
                         r = snprintf(buf + used, PATH_SIZE - used, "%u", n);
-                        p += 2;
+                        p += strlen(mark);
                 } else
                         r = snprintf(buf + used, PATH_SIZE - used, "%c", *p++);
                 if (r < 0 || (size_t)r >= PATH_SIZE - used) {
@@ -60,6 +61,10 @@ static const char *fill(char buf[static PATH_SIZE], const char *pattern, unsigne
         }
         buf[used] = '\0';
         return buf;
+}
+
+static const char *fill(char buf[static PATH_SIZE], const char *pattern, unsigned n) {
+        return replace(buf, pattern, "{}", n);
 }
 
 static int open_procs(const char *cgroup) {
@@ -125,7 +130,7 @@ static void mount_image(const char *image, const char *copy, const char *path, i
                 die("find", "a free loop device");
         (void)snprintf(device, sizeof(device), "/dev/loop%d", n);
         int loop = open(device, O_RDWR | O_CLOEXEC);
-        struct loop_config config = {.fd = (uint32_t)to, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+        struct loop_config config = { .fd = (uint32_t)to, .info.lo_flags = LO_FLAGS_AUTOCLEAR };
         if (loop < 0 || ioctl(loop, LOOP_CONFIGURE, &config) < 0)
                 die("set up", device);
         if (mkdir(path, 0755) < 0 && errno != EEXIST)
@@ -195,20 +200,39 @@ static void do_lookups(unsigned first, unsigned count, char **argv) {
         close(home);
 }
 
-/* In the one cgroup argv[0], looks up argv[1], whose {} counts. */
-static void do_walk(unsigned first, unsigned count, char **argv) {
+/* Looks up argv[1], whose {} counts, in one cgroup. */
+static void walk(unsigned first, unsigned count, const char *cgroup, const char *pattern, int home) {
         char name[PATH_SIZE];
         struct stat st;
-        int home = open_home(), procs = open_procs(argv[0]), error = 0;
+        int procs = open_procs(cgroup), error = 0;
 
         enter(procs);
         for (unsigned i = first; i < first + count && error == 0; i++)
-                if (lstat(fill(name, argv[1], i), &st) < 0 && errno != ENOENT)
+                if (lstat(fill(name, pattern, i), &st) < 0 && errno != ENOENT)
                         error = errno;
         enter(home);
+        close(procs);
         errno = error;
         if (error)
                 die("look up", name);
+}
+
+static void do_walk(unsigned first, unsigned count, char **argv) {
+        int home = open_home();
+
+        walk(first, count, argv[0], argv[1], home);
+        close(home);
+}
+
+/* The same in the cgroups argv[1], and every argv[2]th from there, below argv[3]; @ in the name is the cgroup's number. */
+static void do_sweep(unsigned first, unsigned count, char **argv) {
+        char path[PATH_SIZE], pattern[PATH_SIZE];
+        int home = open_home();
+        unsigned step = number(argv[2]), end = number(argv[3]);
+
+        for (unsigned i = number(argv[1]); step > 0 && i < end; i += step)
+                walk(first, count, fill(path, argv[0], i), replace(pattern, argv[4], "@", i), home);
+        close(home);
 }
 
 /* In each cgroup argv[0], writes one page into the file argv[1], which must be there. */
@@ -235,19 +259,16 @@ static void do_writes(unsigned first, unsigned count, char **argv) {
         close(home);
 }
 
-/*
- * Makes dying memcgs: in each cgroup argv[0] a socket, then the cgroup is removed, and the socket kept. Says so in argv[1], a file, and
- * waits for a signal.
- */
-static void do_sockets(unsigned first, unsigned count, char **argv) {
-        struct rlimit limit = {.rlim_cur = count + 64UL, .rlim_max = count + 64UL};
+/* Makes a socket in each cgroup argv[0] and keeps it; says so by a file argv[1], and waits for a signal. */
+static void hold(unsigned first, unsigned count, char **argv, int fresh) {
+        struct rlimit limit = { .rlim_cur = count + 64UL, .rlim_max = count + 64UL };
         char path[PATH_SIZE];
         int home = open_home();
 
         if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
                 die("raise the limit of", "open files (fs.nr_open)");
         for (unsigned i = first; i < first + count; i++) {
-                if (mkdir(fill(path, argv[0], i), 0755) < 0)
+                if (mkdir(fill(path, argv[0], i), 0755) < 0 && fresh)
                         die("mkdir", path);
                 int procs = open_procs(path);
                 enter(procs);
@@ -258,7 +279,7 @@ static void do_sockets(unsigned first, unsigned count, char **argv) {
                 errno = error;
                 if (fd < 0)
                         die("socket in", path);
-                if (rmdir(path) < 0)
+                if (fresh && rmdir(path) < 0)
                         die("rmdir", path);
         }
         int ready = open(argv[1], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -269,20 +290,58 @@ static void do_sockets(unsigned first, unsigned count, char **argv) {
                 pause();
 }
 
+/*
+ * In the cgroup argv[0], anonymous memory of that many huge pages; half of each is given back, which puts it on the list of those to
+ * split. With "whole" as argv[2] nothing is given back: memory to push out. Stays in the cgroup.
+ */
+static void do_huge(unsigned first, unsigned count, char **argv) {
+        const size_t huge = 2UL << 20;
+
+        (void)first;
+        int procs = open_procs(argv[0]);
+
+        enter(procs);
+        close(procs);
+        char *map = mmap(NULL, (count + 1) * huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (map == MAP_FAILED)
+                die("map", "memory");
+        char *start = (char *)(((uintptr_t)map + huge - 1) / huge * huge);
+        if (!argv[2] && madvise(start, count * huge, MADV_HUGEPAGE) < 0)
+                die("ask for", "huge pages");
+        for (unsigned i = 0; i < count; i++)
+                for (size_t at = 0; at < huge; at += 4096)
+                        memcpy(start + i * huge + at, &i, sizeof(i));
+        for (unsigned i = 0; !argv[2] && i < count; i++)
+                if (madvise(start + i * huge, huge / 2, MADV_DONTNEED) < 0)
+                        die("give back", "memory");
+        int ready = open(argv[1], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        if (ready < 0)
+                die("make", argv[1]);
+        close(ready);
+        for (;;)
+                pause();
+}
+
+static void do_hold(unsigned first, unsigned count, char **argv) {
+        hold(first, count, argv, 0);
+}
+
+/* Makes the cgroups and removes each at once: dying memcgs, more of them than there can be live ones. */
+static void do_sockets(unsigned first, unsigned count, char **argv) {
+        hold(first, count, argv, 1);
+}
+
 static const struct {
         const char *name, *arguments;
         int n_min, n_max;
         void (*run)(unsigned first, unsigned count, char **argv);
 } verbs[] = {
-        {"mounts", "DIR{}", 1, 1, do_mounts},
-        {"umounts", "DIR{}", 1, 1, do_umounts},
-        {"images", "DIR{} IMAGE", 2, 2, do_images},
-        {"cgroups", "CGROUP{}", 1, 1, do_cgroups},
-        {"rmdirs", "CGROUP{}", 1, 1, do_rmdirs},
-        {"lookups", "CGROUP{} NAME{}...", 2, 65, do_lookups},
-        {"walk", "CGROUP NAME{}", 2, 2, do_walk},
-        {"writes", "CGROUP{} FILE{}", 2, 2, do_writes},
-        {"sockets", "CGROUP{} READYFILE", 2, 2, do_sockets},
+        { "mounts", "DIR{}", 1, 1, do_mounts },           { "umounts", "DIR{}", 1, 1, do_umounts },
+        { "images", "DIR{} IMAGE", 2, 2, do_images },     { "cgroups", "CGROUP{}", 1, 1, do_cgroups },
+        { "rmdirs", "CGROUP{}", 1, 1, do_rmdirs },        { "lookups", "CGROUP{} NAME{}...", 2, 65, do_lookups },
+        { "walk", "CGROUP NAME{}", 2, 2, do_walk },       { "sweep", "CGROUP{} FROM STEP END NAME{}", 5, 5, do_sweep },
+        { "writes", "CGROUP{} FILE{}", 2, 2, do_writes }, { "huge", "CGROUP READYFILE [whole]", 2, 3, do_huge },
+        { "hold", "CGROUP{} READYFILE", 2, 2, do_hold },  { "sockets", "CGROUP{} READYFILE", 2, 2, do_sockets },
 };
 
 int main(int argc, char **argv) {

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What only several guests together can tell: the published table, and estimates against what patched kernels take."""
+
+import json
+import re
+
+from .guest import Check
+
+# Objects that 2,000 empty memory cgroups added beside 8,000 tmpfs mounts on four nodes, and slab per cgroup, as published with
+# the first submission of the patches (48 CPUs).
+PUBLISHED = {
+    "7.3-plain": (1024, 1_011_518, 548),
+    "7.3-units63": (512, 1_023_787, 289),
+    "7.3-ondemand": (512, 136, 42),
+}
+TOLERANCE = 0.05  # of an estimate
+CLASSES = (  # of a memcg, by its path, the first that matches
+    ("root", r"/"),
+    ("empty", r"/estimate/empty/\d+|/table/\d+"),
+    ("names on one file system and a tmpfs", r"/estimate/one/\d+"),
+    ("names on three file systems", r"/estimate/two/\d+"),
+    ("names, some reclaimed", r"/estimate/reclaimed/\d+"),
+    ("parents of those with names", r"/estimate/deep/\d+"),
+    ("children with names", r"/estimate/deep/\d+/below"),
+    ("removed, had names", r"/estimate/dying-lists/\d+"),
+    ("removed, had none", r"/estimate/dying-bare/\d+"),
+    ("all others", r".*"),
+)
+
+
+def compare(results):
+    """results: {(kernel, scenario): guest.Result} → (lines to print, checks)."""
+    lines, checks = [], []
+    tables = {kernel: r.figures for (kernel, scenario), r in results.items() if scenario == "table" and r.figures}
+    if tables:
+        lines += table(tables, results)
+    for scenario in ("table", "estimate"):
+        plain = results.get(("7.3-plain", scenario))
+        for kernel, key in (("7.3-units63", "units_63"), ("7.3-ondemand", "units_on_demand")):
+            patched = results.get((kernel, scenario))
+            if plain and patched:
+                more, verdicts = estimates(scenario, plain.files, kernel, patched.files, key)
+                lines += more
+                checks += verdicts
+    return lines, checks
+
+
+def table(tables, results):
+    lines = ["", "8,000 tmpfs mounts, then 2,000 memory cgroups, 4 nodes; published on 48 CPUs",
+             f"{'kernel':14}{'':10}{'objects':>10} {'size':>5} {'published':>10} {'ratio':>6}  "
+             f"{'KB/cgroup':>9} {'published':>9} {'ratio':>6}  {'units by census':>15}"]
+    for kernel in PUBLISHED:
+        for phase in ("empty", "dying", "gone"):
+            figures = tables.get(kernel, {}).get(phase)
+            if not figures:
+                continue
+            size, objects, slab = PUBLISHED[kernel]
+            ours = figures[f"objects_{size}"]
+            per = figures["slab_kb"] / figures["cgroups"]
+            beside = phase == "empty" and figures["cgroups"] == 2000
+            lines.append(
+                f"{kernel if phase == 'empty' else '':14}{phase:10}{ours:10,} {size:5} "
+                f"{f'{objects:,}' if beside else '-':>10} {f'{ours / objects:.3f}' if beside else '-':>6}  "
+                f"{per:9.1f} {slab if beside else '-':>9} {f'{per / slab:.3f}' if beside else '-':>6}  "
+                f"{census_units(results[kernel, 'table'].files, phase):>15}")
+    return lines
+
+
+def census_units(files, phase):
+    """The units of all memcgs but the root, by our own count."""
+    if f"census-{phase}.json" not in files:
+        return "-"
+    memcgs = json.loads(files[f"census-{phase}.json"])["memcgs"]
+    return f"{sum(m['units'] for m in memcgs if m['path'] != '/'):,}"
+
+
+def classify(memcgs, key):
+    """{class: (memcgs, units)} in the order of CLASSES; None units where one of them is unknown."""
+    sums = {}
+    for memcg in memcgs:
+        name = next(n for n, pattern in CLASSES if re.fullmatch(pattern, memcg["path"]))
+        count, units = sums.get(name, (0, 0))
+        sums[name] = count + 1, None if units is None or memcg[key] is None else units + memcg[key]
+    return {name: sums[name] for name, _ in CLASSES if name in sums}
+
+
+def estimates(scenario, plain, kernel, patched, key):
+    """The estimate of the plain kernel, phase by phase and class by class, against the patched kernel's census."""
+    lines, checks = [], []
+    for file in sorted(plain):
+        phase = re.fullmatch(r"estimate-(\w+)\.json", file)
+        if not phase or f"census-{phase[1]}.json" not in patched:
+            continue
+        guess = classify(json.loads(plain[file])["memcgs"], key)
+        truth = classify(json.loads(patched[f"census-{phase[1]}.json"])["memcgs"], "units")
+        lines += ["", f"{scenario}, {phase[1]}: units estimated on 7.3-plain and taken on {kernel}",
+                  f"{'class':38}{'memcgs':>12}{'estimated':>12}{'taken':>12}{'off by':>9}"]
+        worst = 0.0
+        for name in dict.fromkeys((*guess, *truth)):
+            (m1, u1), (m2, u2) = guess.get(name, (0, 0)), truth.get(name, (0, 0))
+            off = None if u1 is None or u2 is None else (0.0 if u1 == u2 else abs(u1 - u2) / max(u2, 1))
+            lines.append(f"{name:38}{m1 if m1 == m2 else f'{m1}/{m2}':>12}{'?' if u1 is None else f'{u1:,}':>12}"
+                         f"{u2:>12,}{'?' if off is None else f'{off:.1%}':>9}")
+            # Each class by itself, so that one error does not hide behind another one, or behind the root's many units.
+            worst = max(worst, 1.0 if off is None or m1 != m2 else off)
+        total1, total2 = (sum(u or 0 for _, u in side.values()) for side in (guess, truth))
+        text = (f"{scenario}, {phase[1]}: the estimate for {kernel} is within {TOLERANCE:.0%} in every class: "
+                f"{worst:.1%} at most, {total1:,} against {total2:,} units in all")
+        checks.append(Check("ok" if worst <= TOLERANCE else "not ok", text))
+    if not checks:
+        checks.append(Check("not ok", f"{scenario}: an estimate of 7.3-plain and a census of {kernel} to compare"))
+    return lines, checks
