@@ -3,6 +3,7 @@
 """The host's side of the lab, without a guest and without a network."""
 
 import base64
+import fnmatch
 import gzip
 import io
 import re
@@ -11,11 +12,12 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from labhost import LabError, debian, guest, initramfs, kernels, scenario  # noqa: E402
+from labhost import LabError, builds, debian, guest, initramfs, kernels, rootimage, scenario  # noqa: E402
 
 
 class Debian(unittest.TestCase):
@@ -88,7 +90,8 @@ class Scenarios(unittest.TestCase):
         for name in scenario.names():
             item = scenario.load(name)
             self.assertTrue(item.title, f"{name} has no title")
-            self.assertLessEqual(set(item.kernels), set(kernels.SERIES), name)
+            for pattern in item.kernels:
+                self.assertTrue(fnmatch.filter((*kernels.SERIES, *builds.names()), pattern), f"{name}: {pattern}")
 
     def test_header(self):
         item = self.load('# SPDX-License-Identifier: x\n# Title.\n# lab: nodes=3 append="a=b c" programs=x,y\n'
@@ -97,7 +100,8 @@ class Scenarios(unittest.TestCase):
         self.assertEqual((item.programs, item.kernels), (("x", "y", "z"), ("6.1", "7.3")))
 
     def test_mistakes(self):
-        for line in ("node=3", "nodes", "nodes=many", "hierarchy=v3", 'allow="("'):
+        for line in ("node=3", "nodes", "nodes=many", "hierarchy=v3", 'allow="("', "root=debian1", "root=debian13 hierarchy=v1",
+                     "vmlinux=yes", "root=debian13 vmlinux=maybe", "files=nowhere/file"):
             with self.assertRaises(LabError, msg=line):
                 self.load(f"# lab: {line}\n")
 
@@ -162,6 +166,66 @@ class Guest(unittest.TestCase):
             with self.assertRaises(LabError):
                 guest.command(Kernel, Path("i"), scenario.Scenario("x", Path("x"), "x", nodes=nodes, possible=possible),
                               Path("d"))
+
+
+class RootImage(unittest.TestCase):
+    def test_a_change_makes_a_new_image(self):
+        before = rootimage.image_hash("debian13")
+        with mock.patch.dict(rootimage.ROOTS, debian13=rootimage.Root("trixie", ("systemd",))):
+            self.assertNotEqual(rootimage.image_hash("debian13"), before)
+        with mock.patch.object(rootimage, "FORMAT", 0):
+            self.assertNotEqual(rootimage.image_hash("debian13"), before)
+        self.assertEqual(rootimage.image_hash("debian13"), before)
+
+    def test_unknown_names_are_told(self):
+        with self.assertRaisesRegex(LabError, "no root image debian1: debian13"):
+            rootimage.entry("debian1")
+
+    def test_machine_options_hold_no_hooks(self):
+        said = 'Acquire::http::Proxy "http://proxy.test:3142";\nDir::Etc::netrc "x";\nDPkg::Post-Invoke "rm -rf x";\n'
+        with mock.patch.object(debian, "run", return_value=said):
+            lines = rootimage.machine_apt_options().splitlines()
+        self.assertIn('Acquire::http::Proxy "http://proxy.test:3142";', lines)
+        self.assertFalse([line for line in lines if not line.startswith(("Acquire::http", "Dir::Etc::netrc"))])
+
+    def test_command(self):
+        command = rootimage.mmdebstrap_command(rootimage.ROOTS["debian13"], "http://mirror.test/debian", "/o", "/p")
+        self.assertEqual(command[-3:-1], ["trixie", "-"])
+        self.assertEqual(command[-1], f"deb [signed-by={debian.KEYRING}] http://mirror.test/debian trixie main")
+        self.assertFalse([word for word in command if "unauthenticated" in word.lower() or "trusted=" in word])
+
+    def test_files(self):
+        files = {path: content for path, content, _ in rootimage.root_files()}
+        self.assertEqual(files["/etc/systemd/system/getty.target"], "/dev/null")
+        self.assertIn(b"ExecStart=/bin/sh /lab/root-run", files["/etc/systemd/system/lab.service"])
+        self.assertEqual(len(files["/etc/machine-id"]), 33)
+
+    def test_drives(self):
+        class Kernel:
+            vmlinuz = "k"
+        args = guest.command(Kernel, Path("i"), scenario.Scenario("x", Path("x"), "x"), Path("d"), (("root", Path("/a,b")),))
+        self.assertIn("if=none,id=root,format=raw,readonly=on,file=/a,,b", args)
+
+    @unittest.skipUnless(initramfs.find_program("busybox"), "needs busybox")
+    def test_carried_programs_have_libraries_of_their_own(self):
+        file = io.BytesIO()
+        cpio = initramfs.Cpio(file)
+        program = initramfs.find_program("mount")
+        initramfs._add_private_programs(cpio, [program, str(Path(__file__).resolve().parent / "run")])
+        cpio.close()
+        with tempfile.TemporaryDirectory() as directory:
+            subprocess.run([initramfs.find_program("busybox"), "cpio", "-id"], input=file.getvalue(), cwd=directory,
+                           check=True, capture_output=True)
+            top = Path(directory) / "lab/root"
+            private = top / rootimage.PRIVATE.lstrip("/")
+            self.assertTrue((top / "usr/local/bin/run").read_text().startswith("#!/usr/bin/env python3"))
+            self.assertFalse((top / "usr/lib").exists())
+            said = subprocess.run([private / "run/mount", "--argv0", "mount", "--library-path", private / "lib",
+                                   private / "bin/mount", "--version"], check=True, capture_output=True, text=True).stdout
+            self.assertRegex(said, "^mount from util-linux")
+            script = (top / "usr/local/bin/mount").read_text()
+            for word in re.findall(rf"{rootimage.PRIVATE}/\S+", script):
+                self.assertTrue((top / word.lstrip("/")).exists(), word)
 
 
 class Cpio(unittest.TestCase):

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import LabError, initramfs
+from . import LabError, initramfs, rootimage
 
 # A kernel that prints one of these has failed, whatever the scenario says. Lines of the kernel only: those start with
 # a time stamp, and programs do not write to this port.
@@ -50,8 +50,10 @@ class Result:
     seconds: float = 0.0
 
 
-def command(kernel, image, scenario, directory):
-    """The QEMU command line. Online nodes share the memory and the CPUs; further possible ones have neither.
+def command(kernel, image, scenario, directory, drives=()):
+    """The QEMU command line. drives: (name, path), read only; the guest finds them in this order.
+
+    Online nodes share the memory and the CPUs; further possible ones have neither.
 
     A node is possible to the kernel when ACPI's SRAT names it. QEMU writes no SRAT entry for an empty node, but one for
     the address range of each NVDIMM, with the node of that device: so each absent node gets one. Its memory is no RAM,
@@ -86,6 +88,9 @@ def command(kernel, image, scenario, directory):
     line = ("console=ttyS0,115200 loglevel=7 printk.time=1 panic=-1 oops=panic "
             "watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 " + scenario.append)
     return args + ["-kernel", str(kernel.vmlinuz), "-initrd", str(image), "-append", line.strip(),
+    for name, path in drives:
+        args += ["-drive", f"if=none,id={name},format=raw,readonly=on,file={str(path).replace(',', ',,')}",
+                 "-device", f"virtio-blk-pci,drive={name},serial={name}"]
                    "-serial", f"file:{directory / 'console.log'}", "-serial", f"file:{directory / 'output.log'}"]
 
 
@@ -95,8 +100,13 @@ def boot(kernel, scenario, programs, directory):
     image = directory / "initramfs"
     config = {"kernel": kernel.family, "build": kernel.build, "hierarchy": scenario.hierarchy, "nodes": scenario.nodes,
               "possible": max(scenario.possible, scenario.nodes), "scenario": scenario.name}
-    initramfs.build(image, kernel, scenario.path, programs, config)
-    args = command(kernel, image, scenario, directory)
+    initramfs.build(image, kernel, scenario, programs, config)
+    drives = []
+    if scenario.root:
+        drives.append(("root", rootimage.get(scenario.root)))
+        if scenario.vmlinux:
+            drives.append(("vmlinux", rootimage.vmlinux(kernel)))
+    args = command(kernel, image, scenario, directory, drives)
     (directory / "command").write_text(" ".join(map(repr, args)) + "\n", encoding="utf-8")
 
     start = time.monotonic()

@@ -12,7 +12,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from . import LabError, debian
+from . import LabError, debian, rootimage
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"  # searched by Debian's dynamic loader without a cache or a setting
 GUEST = Path(__file__).resolve().parent.parent / "guest"
@@ -107,6 +107,7 @@ def busybox():
 def build(output, kernel, scenario, programs, config):
     """Write the image of one guest.
 
+    scenario: what it runs, and whether it does so right here or in a root image.
     programs: paths of executables, each put into /usr/local/bin under its own name.
     config: {name: value}, what guest/init reads as /lab/config.
     """
@@ -123,16 +124,27 @@ def build(output, kernel, scenario, programs, config):
         cpio.regular("/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
         cpio.regular("/etc/group", b"root:x:0:\nnogroup:x:65534:\n")
         cpio.regular("/etc/machine-id", b"5b1ec0de5b1ec0de5b1ec0de5b1ec0de\n")
-        cpio.regular("/init", (GUEST / "init").read_bytes(), 0o755)
+        cpio.regular("/init", (GUEST / ("root-init" if scenario.root else "init")).read_bytes(), 0o755)
         cpio.regular("/lab/lib.sh", (GUEST / "lib.sh").read_bytes())
-        cpio.regular("/lab/scenario.sh", scenario.read_bytes())
+        cpio.regular("/lab/scenario.sh", scenario.path.read_bytes())
         cpio.regular("/lab/config", "".join(
             f"LAB_{name.upper()}='{value}'\n" for name, value in config.items()).encode())
         for path in BASE_FILES:
             if os.path.exists(path):
                 cpio.regular(path, Path(path).read_bytes())
 
-        _add_programs(cpio, programs)
+        for name in scenario.files:
+            cpio.regular(f"/lab/{'files/' * bool(scenario.root)}{os.path.basename(name)}",
+                         (GUEST.parent / name).read_bytes())
+        if scenario.root:
+            for path, content, mode in rootimage.root_files():
+                if isinstance(content, str):
+                    cpio.symlink(f"/lab/root{path}", content)
+                else:
+                    cpio.regular(f"/lab/root{path}", content, mode)
+            _add_private_programs(cpio, programs)
+        else:
+            _add_programs(cpio, programs)
         _add_modules(cpio, kernel)
         path, applets = busybox()
         cpio.regular("/usr/bin/busybox", Path(path).read_bytes(), 0o755)
@@ -162,6 +174,32 @@ def _add_programs(cpio, programs):
         for soname, library in shared.items():
             cpio.regular(f"{LIBRARIES}/{soname}", Path(library).read_bytes(), 0o755)
     cpio.symlink("/usr/local/bin/mkfs.ext4", "mke2fs")
+
+
+def _add_private_programs(cpio, programs):
+    """Programs of this machine for a root image that has other libraries than this machine.
+
+    Each comes with this machine's loader and libraries in a directory of their own. /usr/local/bin has scripts that start
+    it through that loader. Neither LD_LIBRARY_PATH, which would reach what the program starts, nor a place that the
+    image's own loader searches: either would give the image's programs our libraries. The loader goes by a symbolic link
+    of the program's name, so that the kernel knows the process by it.
+    """
+    private = f"/lab/root{rootimage.PRIVATE}"
+    for path in programs:
+        name = os.path.basename(path)
+        interpreter, shared = libraries(path)
+        if not interpreter:
+            cpio.regular(f"/lab/root/usr/local/bin/{name}", Path(path).read_bytes(), 0o755)
+            continue
+        loader = os.path.basename(interpreter)
+        cpio.regular(f"{private}/{loader}", Path(interpreter).read_bytes(), 0o755)
+        cpio.symlink(f"{private}/run/{name}", f"../{loader}")
+        cpio.regular(f"{private}/bin/{name}", Path(path).read_bytes(), 0o755)
+        for soname, library in shared.items():
+            cpio.regular(f"{private}/lib/{soname}", Path(library).read_bytes(), 0o755)
+        cpio.regular(f"/lab/root/usr/local/bin/{name}",
+                     f"#!/bin/sh\nexec {rootimage.PRIVATE}/run/{name} --argv0 {name} "
+                     f"--library-path {rootimage.PRIVATE}/lib {rootimage.PRIVATE}/bin/{name} \"$@\"\n".encode(), 0o755)
 
 
 def _add_modules(cpio, kernel):

@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import LabError
+from . import LabError, rootimage
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "scenarios"
 HIERARCHIES = ("v2", "v1", "hybrid")
@@ -32,6 +32,9 @@ class Scenario:
     append: str = ""         # to the kernel's command line
     programs: tuple = ()     # by name, needed
     optional: tuple = ()     # by name, carried if there
+    root: str = ""           # boot this root image, with systemd (rootimage.ROOTS); none: busybox in the initramfs
+    vmlinux: bool = False    # with the root image: the kernel's vmlinux, with its DWARF, at /lab/vmlinux/vmlinux
+    files: tuple = ()        # of tests/lab, carried into /lab
     allow: tuple = field(default=())  # regular expressions: kernel messages that this scenario provokes
 
 
@@ -45,12 +48,25 @@ def hierarchy(text):
     return text
 
 
+def root(text):
+    if text not in rootimage.ROOTS:
+        raise ValueError(f"not one of {', '.join(rootimage.ROOTS)}")
+    return text
+
+
+def yes_or_no(text):
+    if text not in ("yes", "no"):
+        raise ValueError("neither yes nor no")
+    return text == "yes"
+
+
 # key → how its value is read
 KEYS = {
     "kernels": words, "hierarchy": hierarchy, "nodes": int, "possible": int, "cpus": int, "memory": int,
     "timeout": int, "append": str, "programs": words, "optional": words, "allow": lambda text: (text,),
+    "root": root, "vmlinux": yes_or_no, "files": words,
 }
-ADDING = ("programs", "optional", "allow")  # these gather over several mentions
+ADDING = ("programs", "optional", "files", "allow")  # these gather over several mentions
 
 
 def load(name):
@@ -75,6 +91,13 @@ def load(name):
             except (ValueError, re.error) as e:
                 raise LabError(f"{path}: {key}: {e}") from e
             setattr(scenario, key, getattr(scenario, key) + value if key in ADDING else value)
+    if scenario.root and scenario.hierarchy != "v2":
+        raise LabError(f"{path}: a root image boots with hierarchy=v2 only")
+    if scenario.vmlinux and not scenario.root:
+        raise LabError(f"{path}: vmlinux=yes is for root images")
+    for name in scenario.files:
+        if not (DIRECTORY.parent / name).is_file():
+            raise LabError(f"{path}: {name} is no file of {DIRECTORY.parent}")
     return scenario
 
 
