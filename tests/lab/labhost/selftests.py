@@ -2,12 +2,14 @@
 """The kernel's own selftests of memory cgroups, from the source that our kernels are built from.
 
     CACHE/selftests/ENTRY/{PROGRAM..., info.json, build.log}
+    CACHE/selftests.lock    flock: exclusive while building
 
 ENTRY is named by the version of the source and a hash over what else decides: programs, compiler, libc. A scenario asks for
 them by name, as for any program: programs=test_kmem,test_memcontrol. A build takes half a minute, most of it for finding
 a few files in the archive.
 """
 
+import fcntl
 import hashlib
 import json
 import shutil
@@ -35,12 +37,15 @@ def get(name, say=lambda text: None):
     """The path of a selftest, built first if the cache has none of this source; None if there is none of that name."""
     if name not in PROGRAMS:
         return None
-    with builds._building():
-        package, version, deb = builds.source(say)
-        entry = kernels.cache_directory() / "selftests" / f"{package}_{version}-s{build_hash()}"
-        if not entry.exists():
-            say(f"# building {', '.join(PROGRAMS)} of {package} {version}")
-            _build(deb, entry)
+    package, version, deb = builds.source(say)
+    entry = kernels.cache_directory() / "selftests" / f"{package}_{version}-s{build_hash()}"
+    if not entry.exists():
+        # A lock of its own: a kernel that is being built is not to be waited for.
+        with open(kernels.cache_directory() / "selftests.lock", "a", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not entry.exists():
+                say(f"# building {', '.join(PROGRAMS)} of {package} {version}")
+                _build(deb, entry)
     return entry / name
 
 
