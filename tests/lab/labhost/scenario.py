@@ -35,6 +35,7 @@ class Scenario:
     root: str = ""           # boot this root image, with systemd (rootimage.ROOTS); none: busybox in the initramfs
     vmlinux: bool = False    # with the root image: the kernel's vmlinux, with its DWARF, at /lab/vmlinux/vmlinux
     files: tuple = ()        # of tests/lab, carried into /lab
+    hand: bool = False       # too long for every day: run only when it is named
     allow: tuple = field(default=())  # regular expressions: kernel messages that this scenario provokes
 
 
@@ -64,7 +65,7 @@ def yes_or_no(text):
 KEYS = {
     "kernels": words, "hierarchy": hierarchy, "nodes": int, "possible": int, "cpus": int, "memory": int,
     "timeout": int, "append": str, "programs": words, "optional": words, "allow": lambda text: (text,),
-    "root": root, "vmlinux": yes_or_no, "files": words,
+    "root": root, "vmlinux": yes_or_no, "files": words, "hand": yes_or_no,
 }
 ADDING = ("programs", "optional", "files", "allow")  # these gather over several mentions
 

@@ -308,9 +308,14 @@ static void do_huge(unsigned first, unsigned count, char **argv) {
         char *start = (char *)(((uintptr_t)map + huge - 1) / huge * huge);
         if (!argv[2] && madvise(start, count * huge, MADV_HUGEPAGE) < 0)
                 die("ask for", "huge pages");
-        for (unsigned i = 0; i < count; i++)
-                for (size_t at = 0; at < huge; at += 4096)
-                        memcpy(start + i * huge + at, &i, sizeof(i));
+        uint64_t *words = (uint64_t *)(void *)start, seed = 1;
+        for (size_t i = 0; i < count * huge / sizeof(*words); i++) { /* hard to compress: zswap counts by what it saves */
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                if (argv[2] ? i % 2 == 0 : i % 512 == 0)
+                        words[i] = seed;
+        }
         for (unsigned i = 0; !argv[2] && i < count; i++)
                 if (madvise(start + i * huge, huge / 2, MADV_DONTNEED) < 0)
                         die("give back", "memory");
@@ -320,6 +325,25 @@ static void do_huge(unsigned first, unsigned count, char **argv) {
         close(ready);
         for (;;)
                 pause();
+}
+
+/* In the cgroup argv[0], reads one page in every 256 KiB of the file argv[1]: each gets a node of the page cache's tree to itself. */
+static void do_scatter(unsigned first, unsigned count, char **argv) {
+        char page[4096];
+        int home = open_home(), procs = open_procs(argv[0]), error = 0;
+        int file = open(argv[1], O_RDONLY | O_CLOEXEC);
+
+        if (file < 0)
+                die("open", argv[1]);
+        posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM);
+        enter(procs);
+        for (unsigned i = first; i < first + count && error == 0; i++)
+                if (pread(file, page, sizeof(page), (off_t)i << 18) != sizeof(page))
+                        error = errno;
+        enter(home);
+        errno = error;
+        if (error)
+                die("read", argv[1]);
 }
 
 static void do_hold(unsigned first, unsigned count, char **argv) {
@@ -336,12 +360,19 @@ static const struct {
         int n_min, n_max;
         void (*run)(unsigned first, unsigned count, char **argv);
 } verbs[] = {
-        { "mounts", "DIR{}", 1, 1, do_mounts },           { "umounts", "DIR{}", 1, 1, do_umounts },
-        { "images", "DIR{} IMAGE", 2, 2, do_images },     { "cgroups", "CGROUP{}", 1, 1, do_cgroups },
-        { "rmdirs", "CGROUP{}", 1, 1, do_rmdirs },        { "lookups", "CGROUP{} NAME{}...", 2, 65, do_lookups },
-        { "walk", "CGROUP NAME{}", 2, 2, do_walk },       { "sweep", "CGROUP{} FROM STEP END NAME{}", 5, 5, do_sweep },
-        { "writes", "CGROUP{} FILE{}", 2, 2, do_writes }, { "huge", "CGROUP READYFILE [whole]", 2, 3, do_huge },
-        { "hold", "CGROUP{} READYFILE", 2, 2, do_hold },  { "sockets", "CGROUP{} READYFILE", 2, 2, do_sockets },
+        { "mounts", "DIR{}", 1, 1, do_mounts },
+        { "umounts", "DIR{}", 1, 1, do_umounts },
+        { "images", "DIR{} IMAGE", 2, 2, do_images },
+        { "cgroups", "CGROUP{}", 1, 1, do_cgroups },
+        { "rmdirs", "CGROUP{}", 1, 1, do_rmdirs },
+        { "lookups", "CGROUP{} NAME{}...", 2, 65, do_lookups },
+        { "walk", "CGROUP NAME{}", 2, 2, do_walk },
+        { "sweep", "CGROUP{} FROM STEP END NAME{}", 5, 5, do_sweep },
+        { "writes", "CGROUP{} FILE{}", 2, 2, do_writes },
+        { "huge", "CGROUP READYFILE [whole]", 2, 3, do_huge },
+        { "scatter", "CGROUP FILE", 2, 2, do_scatter },
+        { "hold", "CGROUP{} READYFILE", 2, 2, do_hold },
+        { "sockets", "CGROUP{} READYFILE", 2, 2, do_sockets },
 };
 
 int main(int argc, char **argv) {

@@ -91,7 +91,7 @@ fi
 
 # Every list can still be emptied: of each cgroup, superblocks of ext4 with anything on it
 left() {
-    cat /sys/kernel/debug/shrinker/sb-ext4-*/count | awk -v ids="$(stat -c %i "$root"/top/mid/* | tr '\n' ' ')" '
+    cat /sys/kernel/debug/shrinker/sb-ext4:*/count | awk -v ids="$(stat -c %i "$root"/top/mid/* | tr '\n' ' ')" '
         BEGIN { split(ids, list); for (i in list) ours[list[i]] = 1 } $1 in ours { n++ } END { print n + 0 }'
 }
 check_eq "pairs of a cgroup and an ext4 with names of it" "$(left)" $((CGROUPS * (MOUNTS / EVERY)))

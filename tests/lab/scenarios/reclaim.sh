@@ -11,7 +11,7 @@ ext4_inodes() { awk '$1 == "ext4_inode_cache" { print $2 }' /proc/slabinfo; }
 
 # counts CGROUP: of each of the superblocks, the dentries and inodes on its lists for the cgroup → number with any, and sum
 counts() {
-    cat $debug/sb-ext4-*/count 2>/dev/null |
+    cat $debug/sb-ext4:*/count 2>/dev/null |
         awk -v id="$(stat -c %i "$1")" '$1 == id { n = 0; for (i = 2; i <= NF; i++) n += $i; if (n) m++; sum += n } END { print m + 0, sum + 0 }'
 }
 
@@ -51,7 +51,8 @@ at() {
     set -- $(counts "$root/a/b")
     check_eq "ids $start to $((start + SUPERBLOCKS - 1)): superblocks with objects of the cgroup" "$1" $SUPERBLOCKS
     check_range "objects on their lists" "$2" $((SUPERBLOCKS * FILES)) $((SUPERBLOCKS * (2 * FILES + 4)))
-    check_range "inodes that ext4 has more" $(($(ext4_inodes) - inodes)) $((SUPERBLOCKS * FILES)) 1000000
+    # slabinfo takes a CPU's own slabs for full ones: a few more or less
+    check_range "inodes that ext4 has more" $(($(ext4_inodes) - inodes)) $((SUPERBLOCKS * FILES * 7 / 10)) 1000000
 
     reclaim_all "$root/a/b"
     set -- $(counts "$root/a/b")
