@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINES_MAX = 600
 USER_SPACE = "LGPL-2.1-or-later"
 PROGRAMS = "GPL-2.0-only OR BSD-2-Clause"
+KERNEL = "GPL-2.0-only"
 # Text that people read, data, and formats that have no comments.
 NO_LICENCE_LINE = re.compile(r"(^LICENSES/|\.md$|\.json$|\.gitignore$|/corpus/|/data/|\.txt$|\.golden$|\.expected$)")
 LICENCE = re.compile(r"SPDX-License-Identifier: (.+?)\s*(?:\*/|-->)?\s*$")
@@ -45,8 +46,12 @@ def complaints(name, data):
     lines = text.splitlines()
     found = []
     if not NO_LICENCE_LINE.search(name):
-        stated = next((match[1] for line in lines[:3] if (match := LICENCE.search(line))), None)
+        # A patch says it in its message, where git am finds nothing else that it would trip over.
+        head = text.partition("\ndiff --git")[0].splitlines() if name.endswith(".patch") else lines[:3]
+        stated = next((match[1] for line in head if (match := LICENCE.search(line))), None)
         expected = PROGRAMS if re.search(r"^bpf/.*\.[ch]$|\.bpf\.[ch]$", name) else USER_SPACE
+        if name.endswith(".patch"):
+            expected = KERNEL
         if stated != expected:
             found.append(f"{name}: the licence line says {stated}, not {expected}")
         if len(lines) > LINES_MAX:
@@ -66,10 +71,12 @@ def self_check():
         ("tools/a", spdx + USER_SPACE + "\ncurl http:/" + "/deb.debian" + ".org/\n"),
         ("tools/a", spdx + USER_SPACE + "\ncd /" + "home/me\n"),
         ("a.md", "see /" + "work/main\n"),
+        ("tests/a.patch", "a\n\ndiff --git a/b b/b\n+/* SPDX-License-Identifier: GPL-2.0-only */\n"),
     ]
     good = [
         ("daemon/a.c", "/* SPDX-License-Identifier: LGPL-2.1-or-later */\n"),
         ("bpf/a.bpf.c", "// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause\n"),
+        ("tests/a.patch", "a\n\n\n\n\nSPDX-License-Identifier: GPL-2.0-only\n\ndiff --git a/b b/b\n"),
         ("docs/a.json", "{}\n"),
         ("LICENSES/a.txt", "\n" * (LINES_MAX + 1)),
     ]

@@ -87,7 +87,8 @@ def fragments(wanted):
 
 
 def build_hash(wanted):
-    texts = [path.read_text(encoding="utf-8") for path in wanted.patches]
+    # What a patch says about itself is not what a kernel is made from.
+    texts = [path.read_text(encoding="utf-8").partition("\ndiff --git")[2] for path in wanted.patches]
     return hashlib.sha256(json.dumps([FORMAT, compiler(), fragments(wanted), texts]).encode()).hexdigest()[:12]
 
 

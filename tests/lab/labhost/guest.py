@@ -45,6 +45,7 @@ class Result:
     checks: list = field(default_factory=list)
     notes: list = field(default_factory=list)  # printed before the first check
     files: dict = field(default_factory=dict)  # what the guest gave: name → bytes
+    figures: dict = field(default_factory=dict)  # "lab-figures NAME key=N ..." lines: name → {key: N}
     status: int = None                         # of the scenario, None if it did not come to its end
     boot_seconds: float = None                 # to the first line of the scenario
     seconds: float = 0.0
@@ -84,13 +85,14 @@ def command(kernel, image, scenario, directory, drives=()):
                  "-device", f"nvdimm,id=nvdimm{node},memdev=absent{node},node={node}"]
     for cpu in range(scenario.cpus):
         args += ["-numa", f"cpu,node-id={cpu % online},socket-id={cpu}"]
-    # A stopped vCPU of a busy host must not look like a hung kernel; a dead kernel must end the guest at once.
-    line = ("console=ttyS0,115200 loglevel=7 printk.time=1 panic=-1 oops=panic "
+    # A stopped vCPU of a busy host must not look like a hung kernel, nor like a timer that does not work; a dead kernel must
+    # end the guest at once.
+    line = ("no_timer_check console=ttyS0,115200 loglevel=7 printk.time=1 panic=-1 oops=panic "
             "watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 " + scenario.append)
-    return args + ["-kernel", str(kernel.vmlinuz), "-initrd", str(image), "-append", line.strip(),
     for name, path in drives:
         args += ["-drive", f"if=none,id={name},format=raw,readonly=on,file={str(path).replace(',', ',,')}",
                  "-device", f"virtio-blk-pci,drive={name},serial={name}"]
+    return args + ["-kernel", str(kernel.vmlinuz), "-initrd", str(image), "-append", line.strip(),
                    "-serial", f"file:{directory / 'console.log'}", "-serial", f"file:{directory / 'output.log'}"]
 
 
@@ -157,6 +159,8 @@ def read_output(text, result):
             name = None
         elif match := re.fullmatch(r"lab-exit (\d+)", line):
             result.status = int(match[1])
+        elif match := re.fullmatch(r"lab-figures (\S+)((?: \w+=-?\d+)*)", line):
+            result.figures[match[1]] = {k: int(v) for k, v in (word.split("=") for word in match[2].split())}
         elif line.startswith("Bail out!"):
             result.checks.append(Check("not ok", line))
         elif match := TEST.match(line):
