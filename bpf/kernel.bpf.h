@@ -388,3 +388,44 @@ static __always_inline bool on_list(__u64 at) {
 
         return next && (__u64)READ(next, prev) == at;
 }
+
+/*
+ * The members of a ring that a pass went by last, so that it can go on when the one it wants next was taken off the ring. One trail an
+ * object, in .bss: bpf_loop() hands its callback nothing but the stack.
+ */
+#define TRAIL 64
+#define PRICE_TRAIL 16 /* of a look at one of them, in units of work */
+
+struct trail {
+        __u64 passed[TRAIL]; /* list_heads */
+        __u64 next;
+        __u32 n, looked;
+};
+static struct trail trail;
+
+static __always_inline void trail_begin(void) {
+        __builtin_memset(&trail, 0, sizeof(trail));
+}
+
+static __always_inline void trail_remember(__u64 at) {
+        trail.passed[trail.n++ & (TRAIL - 1)] = at;
+}
+
+static long trail_look(__u32 i, void *ctx) {
+        __u64 at = trail.passed[(trail.n - 1 - i) & (TRAIL - 1)];
+
+        trail.looked++;
+        if (!at || !on_list(at))
+                return 0;
+        trail.next = (__u64)READ((struct list_head *)at, next);
+        return 1;
+}
+
+/* The list_head behind the newest remembered member that is still there; 0 when none is. Takes what it cost off *work. */
+static __always_inline __u64 trail_go_on(__s64 *work) {
+        trail.next = 0;
+        trail.looked = 0;
+        bpf_loop(TRAIL, trail_look, NULL, 0);
+        *work -= trail.looked * PRICE_TRAIL;
+        return trail.next;
+}

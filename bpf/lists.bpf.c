@@ -11,7 +11,6 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define OUT_BYTES (64 * 1024)
-#define RING 64
 #define STEPS_MAX (1U << 20)
 #define DEPTH_MAX 4     /* levels of an xarray: 64^4 is far above the 65,535 kmemcg ids there can be */
 #define XA_LOCK_IRQ 1U  /* XA_FLAGS_LOCK_IRQ: every memcg-aware list_lru's xarray has it, and nothing else of its flags */
@@ -19,7 +18,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define PRICE_LRU 32
 #define PRICE_DESCENT 24
 #define PRICE_LEAF 64
-#define PRICE_LOOK 16
 
 struct lists {
         __u64 text;  /* a function of the kernel: our notion of where its image is */
@@ -27,7 +25,7 @@ struct lists {
         __u64 at;    /* the list_head to look at next */
         __u64 index; /* in the xarray of the list_lru at "at": the next kmemcg_id; only when inside */
         __s64 work;
-        __u32 inside, heads, ring_at, pad;
+        __u32 inside, heads;
         __u64 node, shift; /* while descending */
         __u64 mask;        /* of the leaf */
 };
@@ -35,22 +33,7 @@ struct lists {
 struct sw_control control;
 __u8 out[OUT_BYTES] __attribute__((aligned(8)));
 static struct lists w;
-static __u64 ring[RING];
 static __u64 slots[64];
-
-static __always_inline void remember(__u64 at) {
-        ring[w.ring_at++ & (RING - 1)] = at;
-}
-
-static long look_back(__u32 i, void *ctx) {
-        __u64 at = ring[(w.ring_at - 1 - i) & (RING - 1)];
-
-        w.work -= PRICE_LOOK;
-        if (!at || !on_list(at))
-                return 0;
-        w.at = (__u64)READ((struct list_head *)at, next);
-        return 1;
-}
 
 /* xa_is_node(): an internal entry that is not one of the small special ones. */
 static __always_inline bool is_node(__u64 entry) {
@@ -83,7 +66,7 @@ static __always_inline long leave(void) {
         struct list_head *next;
 
         w.inside = 0;
-        remember(w.at);
+        trail_remember(w.at);
         next = READ((struct list_head *)w.at, next);
         w.at = (__u64)next;
         return next ? 0 : -1;
@@ -157,7 +140,7 @@ static long step(__u32 i, void *ctx) {
                 return 1;
         if (w.inside) {
                 r = on_list(w.at) ? leaf() : -1;
-        } else if (w.at == w.start && w.ring_at) {
+        } else if (w.at == w.start && trail.n) {
                 if (w.heads == 1)
                         control.known |= SW_KNOWN_SHRINKERS;
                 control.phase = SW_PHASE_DONE;
@@ -178,7 +161,7 @@ static long step(__u32 i, void *ctx) {
                                         control.phase = SW_PHASE_LOST;
                                         return 1;
                                 }
-                                remember(w.at);
+                                trail_remember(w.at);
                                 w.at = (__u64)READ((struct list_head *)w.at, next);
                         } else
                                 r = -1;
@@ -191,8 +174,7 @@ static long step(__u32 i, void *ctx) {
         }
         if (r < 0) {
                 w.inside = 0;
-                w.at = 0;
-                bpf_loop(RING, look_back, NULL, 0);
+                w.at = trail_go_on(&w.work);
                 if (!w.at) {
                         control.phase = SW_PHASE_LOST;
                         return 1;
@@ -207,7 +189,7 @@ static __always_inline void begin(void) {
         struct shrinker *s;
 
         __builtin_memset(&w, 0, sizeof(w));
-        __builtin_memset(ring, 0, sizeof(ring));
+        trail_begin();
         control.known = 0;
         control.phase = SW_PHASE_NONE;
         if (!sb)

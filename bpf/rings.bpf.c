@@ -15,7 +15,6 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define OUT_BYTES (64 * 1024)
-#define RING 64
 #define STEPS_MAX (1U << 20)
 #define INODES_MAX 1024 /* looked at for one writeback structure; beyond, what is told is a lower bound */
 #define LISTS 5
@@ -23,7 +22,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define PRICE_SHRINKER 48
 #define PRICE_WB 48
 #define PRICE_INODE 24
-#define PRICE_LOOK 16
+#define PRICE_BDI 16
 
 enum stage {
         STAGE_SHRINKERS,
@@ -40,32 +39,16 @@ struct rings {
         __u64 wb, inode_head, inode_at;    /* the inodes of one wb */
         __u64 inodes, pages;
         __s64 work;
-        __u32 stage, heads, ring_at, begun, list, whole, left;
+        __u32 stage, heads, begun, list, whole, left;
 };
 
 struct sw_control control;
 __u8 out[OUT_BYTES] __attribute__((aligned(8)));
 static struct rings w;
-static __u64 ring[RING];
-
-static __always_inline void remember(__u64 at) {
-        ring[w.ring_at++ & (RING - 1)] = at;
-}
 
 /* Goes on behind the newest remembered member that is still there. */
-static long look_back(__u32 i, void *ctx) {
-        __u64 at = ring[(w.ring_at - 1 - i) & (RING - 1)];
-
-        w.work -= PRICE_LOOK;
-        if (!at || !on_list(at))
-                return 0;
-        w.at = (__u64)READ((struct list_head *)at, next);
-        return 1;
-}
-
 static __always_inline bool go_on(void) {
-        w.at = 0;
-        bpf_loop(RING, look_back, NULL, 0);
+        w.at = trail_go_on(&w.work);
         return w.at;
 }
 
@@ -74,8 +57,7 @@ static __always_inline void enter(__u32 stage, __u64 start) {
         w.start = start;
         w.heads = 0;
         w.begun = 0;
-        __builtin_memset(ring, 0, sizeof(ring));
-        w.ring_at = 0;
+        trail_begin();
 }
 
 /*
@@ -110,7 +92,7 @@ static __noinline long shrinker(void) {
                         return -1;
                 if (w.heads++)
                         return lost();
-                remember(w.at);
+                trail_remember(w.at);
                 w.at = (__u64)next;
                 return 0;
         }
@@ -143,7 +125,7 @@ static __noinline long shrinker(void) {
                 control.used = at + sizeof(*r);
         }
         w.begun = 1;
-        remember(w.at);
+        trail_remember(w.at);
         w.at = (__u64)next;
         return 0;
 }
@@ -161,7 +143,7 @@ static __always_inline void shrinkers_done(void) {
 }
 
 static __noinline long bdi(void) {
-        w.work -= PRICE_LOOK;
+        w.work -= PRICE_BDI;
         if (near(w.at, w.scan_objects)) {
                 if (w.heads++)
                         return lost();
@@ -173,9 +155,8 @@ static __noinline long bdi(void) {
         w.begun = 1;
         w.bdi = (__u64)ENTRY(w.at, backing_dev_info, bdi_list);
         w.bdi_at = w.at;
-        __builtin_memset(ring, 0, sizeof(ring));
-        w.ring_at = 0;
-        remember(HEAD(w.bdi, backing_dev_info, wb_list));
+        trail_begin();
+        trail_remember(HEAD(w.bdi, backing_dev_info, wb_list));
         w.at = (__u64)READ((struct backing_dev_info *)w.bdi, wb_list.next);
         w.stage = STAGE_WBS;
         return w.at ? 0 : -1;
@@ -276,7 +257,7 @@ static __noinline long wb(void) {
                 r->head.size = sizeof(*r);
                 control.used = at + sizeof(*r);
         }
-        remember(w.at);
+        trail_remember(w.at);
         w.at = (__u64)next;
         return 0;
 }
@@ -332,7 +313,7 @@ static __always_inline void begin(void) {
         struct shrinker *s;
 
         __builtin_memset(&w, 0, sizeof(w));
-        __builtin_memset(ring, 0, sizeof(ring));
+        trail_begin();
         control.known = 0;
         control.phase = SW_PHASE_NONE;
         if (!sb)
