@@ -157,22 +157,140 @@ static void test_deep(void **state) {
         assert_true(wait_none_dying(60));
 }
 
+static uint64_t lowest_walked; /* the lowest of the chain of the two tests below; 0: there is none */
+
 /* Deeper than what the walk remembers of its way, in slices of all lengths. */
 static void test_deeper(void **state) {
-        uint64_t lowest = make_chain(DEPTH_WALKED, "d%u");
         const int64_t budgets[] = { PROBE_BUDGET_LEAST, 4096, 0 };
 
         (void)state;
+        lowest_walked = make_chain(DEPTH_WALKED, "d%u");
         for (size_t i = 0; i < ELEMENTSOF(budgets); i++) {
                 Reading *r;
 
                 probe_set_budget(look_probe(), budgets[i]);
                 r = look_settled(0, 30);
                 assert_non_null(r);
-                check_chain(r->census, DEPTH_WALKED, "d%u", lowest);
+                check_chain(r->census, DEPTH_WALKED, "d%u", lowest_walked);
                 reading_free(r);
         }
         probe_set_budget(look_probe(), 0);
+}
+
+#define BESIDE 60U /* leaves behind the chain: several slices of them */
+
+/* A walk that comes back from the depth and finds, slice by slice, that the leaf it stood on is gone. */
+typedef struct Climb {
+        Census *census;
+        int top;              /* the directory with the chain, and behind it the leaves */
+        uint64_t ids[BESIDE]; /* of the leaves */
+        uint64_t last_id;     /* of the memcg that was told last */
+        bool removed[BESIDE];
+        unsigned n_removed, n_gone;
+} Climb;
+
+static int on_climb(const struct sw_head *record, void *userdata) {
+        Climb *climb = userdata;
+
+        if (record->type == SW_TYPE_MEMCG)
+                climb->last_id = ((const struct sw_memcg *)record)->cgroup_id;
+        return census_add(climb->census, record);
+}
+
+/* How many cgroups the kernel still keeps, as far as it tells: those of v1's whole hierarchy, or the dying ones below our directory. */
+static uint64_t kept(const Climb *climb) {
+        uint64_t n = 0;
+
+        if (cgroups_v2())
+                assert_int_equal(cgroup_read_key(climb->top, "cgroup.stat", "nr_dying_descendants", &n), 0);
+        else
+                assert_int_equal(cgroups_kernel_count(&n), 0);
+        return n;
+}
+
+static void on_climb_slice(void *userdata) {
+        Climb *climb = userdata;
+
+        for (unsigned i = 0; i < BESIDE; i++) {
+                uint64_t before;
+                char name[16];
+
+                if (climb->ids[i] != climb->last_id || climb->removed[i])
+                        continue;
+                before = kept(climb);
+                (void)snprintf(name, sizeof(name), "s%u", i);
+                assert_int_equal(cgroup_remove(climb->top, name), 0);
+                climb->removed[i] = true;
+                climb->n_removed++;
+                /* Released, not removed alone: only then it is off its parent's list. */
+                for (unsigned k = 0; k < 100; k++) {
+                        if (cgroups_v2() ? kept(climb) == 0 : kept(climb) < before) {
+                                climb->n_gone++;
+                                break;
+                        }
+                        (void)usleep(10000);
+                }
+        }
+}
+
+/*
+ * On the chain of the test before: nothing else of ours is dying, so it can be told when a leaf is gone.
+ *
+ * Where the walk comes back to from more than 1,024 levels below, the place of the level above was a descendant's. It stands on a leaf
+ * there; the leaf goes; the way on is its parent's.
+ */
+static void test_back(void **state) {
+        const ProbeFacts *f = probe_facts(look_probe());
+        const CensusOptions options = {
+                .flat = f->layout == PROBE_LAYOUT_FLAT,
+                .unit_struct_bytes = f->unit_struct_bytes,
+                .n_nodes = f->n_possible_nodes,
+                .alloc = look_alloc,
+        };
+        Climb climb = {};
+        ProbeStats stats = {};
+        ProbeError e = {};
+        uint32_t top;
+        int r;
+
+        (void)state;
+        if (!lowest_walked)
+                fail_test("there is no chain");
+        climb.top = openat(cgroups_fd(), "d0", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(climb.top >= 0);
+        for (unsigned i = 0; i < BESIDE; i++) {
+                char name[16];
+
+                (void)snprintf(name, sizeof(name), "s%u", i);
+                assert_int_equal(cgroup_mkdir(climb.top, name), 0);
+                climb.ids[i] = cgroup_id(climb.top, name);
+        }
+        assert_int_equal(census_new(&climb.census, &options), 0);
+
+        probe_set_budget(look_probe(), PROBE_BUDGET_LEAST);
+        probe_set_between(look_probe(), on_climb_slice, &climb);
+        r = probe_walk(look_probe(), 0, on_climb, &climb, &stats, &e);
+        probe_set_between(look_probe(), NULL, NULL);
+        probe_set_budget(look_probe(), 0);
+
+        note("%u of %u leaves removed under the walk, %u of them freed at once", climb.n_removed, BESIDE, climb.n_gone);
+        if (r < 0)
+                fail_test("%s", e.text);
+        assert_int_equal(census_seal(climb.census), 0);
+        assert_true(climb.n_gone > 0);
+        top = look_find(climb.census, cgroup_id_fd(climb.top), CENSUS_LIVE);
+        assert_true(top != CENSUS_NONE);
+        assert_int_equal(look_find(climb.census, lowest_walked, CENSUS_LIVE), top + DEPTH_WALKED - 1);
+        for (unsigned i = 0; i < BESIDE; i++) {
+                uint32_t k = look_find(climb.census, climb.ids[i], -1);
+
+                if (climb.removed[i])
+                        continue;
+                assert_true(k != CENSUS_NONE);
+                assert_int_equal(climb.census->memcgs[k].parent, top);
+        }
+        census_free(climb.census);
+        safe_close(climb.top);
         assert_int_equal(cgroup_remove_tree(cgroups_fd(), "d0"), 0);
 }
 
@@ -181,6 +299,7 @@ static int run(void) {
                 cmocka_unit_test(test_names),
                 cmocka_unit_test(test_deep),
                 cmocka_unit_test(test_deeper),
+                cmocka_unit_test(test_back),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
