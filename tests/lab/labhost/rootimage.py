@@ -106,13 +106,18 @@ def get(name, say=lambda text: None):
 
 
 def prune(say=lambda text: None):
-    """Remove images that nothing names any more."""
+    """Remove images of other recipes, and each vmlinux whose kernel is gone."""
     with _building():
         used = {entry(name) for name in ROOTS}
         for path in _directory().iterdir():
             if path.name != "vmlinux" and path not in used:
                 say(f"# removing root image {path.name}")
                 shutil.rmtree(path)
+        there = {f"{path.parent.name}-{path.name}" for path in (kernels.cache_directory() / "kernels").glob("*/*")}
+        for path in _directory().glob("vmlinux/*"):
+            if path.name not in there:
+                say(f"# removing vmlinux of {path.name}")
+                path.unlink()
 
 
 @contextlib.contextmanager
@@ -203,8 +208,10 @@ def root_files():
         ("/etc/hosts", b"127.0.0.1 localhost lab\n", 0o644),
         # Without one systemd takes the boot for the first of all and sets up every unit by its presets.
         ("/etc/machine-id", b"5b1ec0de5b1ec0de5b1ec0de5b1ec0de\n", 0o444),
-        # The console is the kernel's; systemd may say there what failed, and nothing else.
-        ("/etc/systemd/system.conf.d/lab.conf", b"[Manager]\nShowStatus=error\n", 0o644),
+        # The console is the kernel's; systemd may say there what failed, and nothing else. Time limits that are right for
+        # machines are not for emulated ones.
+        ("/etc/systemd/system.conf.d/lab.conf",
+         b"[Manager]\nShowStatus=error\nDefaultTimeoutStartSec=600\nDefaultDeviceTimeoutSec=600\n", 0o644),
         ("/etc/systemd/journald.conf.d/lab.conf", b"[Journal]\nStorage=volatile\nRuntimeMaxUse=16M\n", 0o644),
         ("/etc/systemd/system/lab.service", (GUEST / "root-lab.service").read_bytes(), 0o644),
         ("/etc/systemd/system/multi-user.target.wants/lab.service", "../lab.service", 0o777),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # A Debian 13 with systemd comes up, and a census can be taken in it.
-# lab: root=debian13 nodes=2 memory=1024 timeout=420 programs=shrinkwatchctl
+# lab: root=debian13 nodes=2 memory=1024 timeout=900 programs=shrinkwatchctl
 
 note "$(uname -srvm), $(. /etc/os-release && echo "$PRETTY_NAME"), $(systemctl --version | head -n 1)"
 note "$(systemd-analyze time)"
@@ -11,11 +11,11 @@ check_eq "the system is" "$state" running || {
     systemctl list-jobs --no-legend | sed 's/^/#   job: /'
 }
 check_eq "default target" "$(systemctl is-active default.target)" active
-check "the bus answers" busctl call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus GetId
-check "systemd answers over the bus" busctl get-property org.freedesktop.systemd1 /org/freedesktop/systemd1 \
+check "the bus answers" busctl --timeout=120 call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus GetId
+check "systemd answers over the bus" busctl --timeout=120 get-property org.freedesktop.systemd1 /org/freedesktop/systemd1 \
     org.freedesktop.systemd1.Manager Version
 # Started by the bus when it is asked
-check "polkit answers" busctl get-property org.freedesktop.PolicyKit1 /org/freedesktop/PolicyKit1/Authority \
+check "polkit answers" busctl --timeout=120 get-property org.freedesktop.PolicyKit1 /org/freedesktop/PolicyKit1/Authority \
     org.freedesktop.PolicyKit1.Authority BackendVersion
 
 check_eq "file system of /sys/fs/cgroup" "$(stat -f -c %T /sys/fs/cgroup)" cgroup2fs
