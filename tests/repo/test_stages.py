@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -68,6 +69,12 @@ def main():
     check("a test whose time was up", counts(meson(("a", "TIMEOUT", ""))), (0, 1, 0))
     check("the lab's summary counts", counts(stages.count_lab("ok 1 - a\nnot ok 2 - b\n1 passed, 2 failed, 1 skipped\n")), (1, 2, 1))
     check("a lab that ended early is a failure", counts(stages.count_lab("ok 1 - a\n")), (1, 1, 0))
+
+    names = " ".join(stage.name for stage in stages.STAGES)
+    for words in (["nosuch"], ["unit", "nosuch"], ["nosuch", "unit"]):
+        done = subprocess.run([PATH.parent / "test", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        want = f"tools/test: no stage 'nosuch': choose from {names}; nothing was done\n"
+        check(f"tools/test {' '.join(words)} is refused before anything is installed", (done.returncode, done.stdout, done.stderr.decode()), (2, b"", want))
 
     stages.adopt_orphans()
     check("an exit code and a text", stage(10).call("sh", "-c", "echo hello; exit 3"), (3, "hello\n"))
