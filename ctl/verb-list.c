@@ -206,7 +206,7 @@ static ExitCode run_rounds(List *list) {
                         return code;
                 if (o->watch_sec > 0 && list->format.terminal) {
                         format_measure(&list->format);
-                        if (list->format.redraws)
+                        if (list->format.redraws && !option_given(o, OPTION_JSON))
                                 (void)fputs("\033[H\033[2J", stdout);
                 }
                 code = print_round(list, previous, reading);

@@ -5,6 +5,7 @@
 With --update the stored tables are written anew: read the difference before you commit it."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -190,6 +191,9 @@ def test_terminal():
     check("colour on a terminal", "\x1b[" in coloured)
     check("none with NO_COLOR", "\x1b[" not in on_terminal(200, "top", NO_COLOR="1"))
     check("none in a pipe", b"\x1b[" not in run("top").stdout)
+    for verb in (["top"], ["census"], ["show", "41"], ["creators"], ["estimate", "--memcgs"], ["support"]):
+        text = on_terminal(80, *verb, "--json")
+        check(f"{' '.join(verb)} --json writes no control sequence to a terminal", "\x1b" not in text and json.loads(text)["schema"] == 1, text)
     check("a shortened path has its end", "…" in on_terminal(80, "census") and "88889999.scope" in on_terminal(80, "census"))
 
 
@@ -218,6 +222,9 @@ def test_watch():
     out, status = terminal("top", "-w", "1", columns=120, keys=b"\x03", until=lambda text: text.count(b"SERIAL") >= 2)
     equal("on a terminal Ctrl-C ends it with 0 as well", status, 0)
     check("the screen is redrawn", out.count("\x1b[H\x1b[2J") >= 2, out)
+    out, status = terminal("top", "-w", "1", "--json", columns=120, keys=b"\x03", until=lambda text: text.count(b'"schema":1') >= 2)
+    equal("on a terminal, with --json, Ctrl-C ends it with 0", status, 0)
+    check("no screen is redrawn with JSON", out.count('"schema":1') >= 2 and "\x1b" not in out, out)
     for term in ("dumb", ""):
         out, status = terminal("census", "-w", "1", columns=120, lines=20, keys=b"\x03", until=lambda text: text.count(b"SERIAL") >= 2, TERM=term)
         equal(f"TERM={term}: Ctrl-C ends it with 0", status, 0)
