@@ -195,6 +195,53 @@ static ExitCode not_found(const Census *c, const char *path, uint32_t nearest) {
         return code;
 }
 
+/* The nearest memcg above a path, by its names; the root at last. In place. */
+static uint32_t find_above(const Census *c, char *path) {
+        uint32_t i = CENSUS_NONE;
+
+        while (i == CENSUS_NONE) {
+                char *slash = strrchr(path, '/');
+
+                if (!slash || slash == path)
+                        return 0;
+                *slash = '\0';
+                i = census_find_path(c, path, strlen(path));
+        }
+        return i;
+}
+
+/*
+ * A cgroup that the census does not have: on v2 the memory controller can be off for it, and what it uses counts for one above. CTL_EXIT_OK
+ * when that is not how it is.
+ */
+static ExitCode complain_no_controller(const Census *c, const Names *names, const char *path) {
+        Format format = { .utf8 = true };
+        _cleanup_(freep) char *copy = NULL, *near = NULL;
+        Text t = {};
+        ExitCode code;
+        uint32_t above;
+        size_t len = 0;
+
+        if (!names || !names->v2 || names_exists(names, path) != 1)
+                return CTL_EXIT_OK;
+        copy = strdup(path);
+        if (!copy)
+                return exit_out_of_memory();
+        above = find_above(c, copy);
+        near = census_path(c, above, &len);
+        if (!near)
+                return exit_out_of_memory();
+
+        text_add_string(&t, "the memory controller is off for '");
+        text_add_name(&t, &format, path, strlen(path));
+        text_add_string(&t, "': it is no memory cgroup of its own. What it takes is part of '");
+        text_add_name(&t, &format, near, len);
+        text_add(&t, "' (serial %" PRIu64 ", %s)", c->memcgs[above].serial, census_state_to_string(c->memcgs[above].state));
+        code = exit_complain(CTL_EXIT_NOT_FOUND, "%s", text_get(&t));
+        text_done(&t);
+        return code;
+}
+
 static uint32_t find_raw(const Census *c, const char *path, const char *mount_point) {
         const char *inner = below(path, mount_point);
         uint32_t i = CENSUS_NONE;
@@ -206,9 +253,9 @@ static uint32_t find_raw(const Census *c, const char *path, const char *mount_po
         return i;
 }
 
-ExitCode lookup_memcg(const Census *c, const char *word, const char *mount_point, uint32_t *ret) {
+ExitCode lookup_memcg(const Census *c, const char *word, const Names *names, uint32_t *ret) {
         _cleanup_(freep) char *path = NULL, *raw = NULL;
-        const char *digits = word[0] == '@' ? word + 1 : word, *inner;
+        const char *mount_point = names ? names->mount_point : NULL, *digits = word[0] == '@' ? word + 1 : word, *inner;
         bool exact = false;
         uint32_t i;
 
@@ -229,8 +276,12 @@ ExitCode lookup_memcg(const Census *c, const char *word, const char *mount_point
                 inner = below(path, mount_point);
                 if (find_nearest(c, inner ? inner : path, &i, &exact) < 0)
                         return exit_out_of_memory();
-                if (!exact)
-                        return not_found(c, inner ? inner : path, i);
+                if (!exact) {
+                        const char *inner_raw = below(raw, mount_point);
+                        ExitCode code = complain_no_controller(c, names, inner_raw ? inner_raw : raw);
+
+                        return code != CTL_EXIT_OK ? code : not_found(c, inner ? inner : path, i);
+                }
         }
         *ret = i;
         return CTL_EXIT_OK;

@@ -3,14 +3,15 @@
 #pragma once
 
 #include "daemon/census.h"
+#include "daemon/names.h"
 #include "exit.h"
 
 /*
  * word: a serial ("412", "@412") or a path, below the root of the hierarchy or below its mount point, raw or as it is printed with
- * escapes. mount_point may be NULL. CTL_EXIT_OK with the index in *ret, or CTL_EXIT_NOT_FOUND after complaining, with the nearest path
- * if there is one that is near.
+ * escapes. names may be NULL. CTL_EXIT_OK with the index in *ret, or CTL_EXIT_NOT_FOUND after complaining: of a cgroup without the memory
+ * controller, or with the nearest path if there is one that is near.
  */
-ExitCode lookup_memcg(const Census *c, const char *word, const char *mount_point, uint32_t *ret);
+ExitCode lookup_memcg(const Census *c, const char *word, const Names *names, uint32_t *ret);
 
 /*
  * Other memcgs with the path of this one: at most max indices in *ret, their full number returned.

@@ -308,7 +308,7 @@ static ExitCode show(const Options *options, const Probe *probe, const Reading *
         /* Without a mount point a path below it is just not recognised. */
         if (names_new(&names) < 0)
                 names = NULL;
-        code = lookup_memcg(reading->census, options->argument, names ? names->mount_point : NULL, &s.row.memcg);
+        code = lookup_memcg(reading->census, options->argument, names, &s.row.memcg);
         (void)names_free(names);
         if (code != CTL_EXIT_OK)
                 return code;

@@ -10,6 +10,7 @@
  *   wb SERIAL DEVICE inodes=N pages=N
  *   shrinker ID FSTYPE
  *   lists ID BASE MASK
+ *   directory PATH            a cgroup without the memory controller
  *   without FEATURE REASON…   a feature that this kernel lacks
  *   after KEY=VALUE…          what the second look finds: newer live dying creating, added to the walk's
  *   again                     the walk loses its place every time
@@ -45,7 +46,8 @@ struct Probe {
         int rounds;
 };
 
-static char mount_point[LINE] = "/sys/fs/cgroup";
+static char mount_point[LINE] = "/sys/fs/cgroup", directory[LINE];
+static bool mounted_v2 = true;
 
 static _Noreturn void die(const char *what, const char *line) {
         fprintf(stderr, "fake host: %s: %s\n", what, line);
@@ -220,7 +222,7 @@ static void take_host(Probe *p, char *line) {
                 if (strcmp(word, "layout=units-63") == 0)
                         p->facts.layout = PROBE_LAYOUT_UNITS_63;
         }
-        p->facts.v2 = number(line, "v2", 1);
+        p->facts.v2 = mounted_v2 = number(line, "v2", 1);
         p->facts.possible_nodes = number(line, "nodes", 1);
         p->facts.n_possible_nodes = (uint32_t)__builtin_popcountll(p->facts.possible_nodes);
         p->facts.page_bytes = (uint32_t)number(line, "page", 4096);
@@ -286,7 +288,9 @@ static int take_line(Probe *p, char *line, ProbeError *ret_error) {
                 l->shrinker_id = (int32_t)strtol(a, NULL, 0);
                 l->base = (uint32_t)strtoul(b, NULL, 0);
                 l->mask = strtoull(c, NULL, 0);
-        } else if (strcmp(verb, "without") == 0 && n >= 3)
+        } else if (strcmp(verb, "directory") == 0 && n == 2)
+                (void)unescape(a, directory);
+        else if (strcmp(verb, "without") == 0 && n >= 3)
                 take_without(p, a, strstr(line, b));
         else if (strcmp(verb, "after") == 0) {
                 p->summary.newer = number(line, "newer", 0);
@@ -441,7 +445,7 @@ int names_new(Names **ret) {
         if (!n)
                 return -ENOMEM;
         n->mount_point = strdup(mount_point);
-        n->v2 = true;
+        n->v2 = mounted_v2;
         *ret = n;
         return 0;
 }
@@ -456,6 +460,5 @@ Names *names_free(Names *n) {
 
 int names_exists(const Names *n, const char *path) {
         (void)n;
-        (void)path;
-        return -ENOSYS;
+        return directory[0] && strcmp(path, directory) == 0;
 }

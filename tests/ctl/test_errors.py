@@ -112,6 +112,22 @@ def distance(a, b):
     return row[-1]
 
 
+def test_no_controller():
+    tree = "cg 1 0 / live\ncg 2 1 a live\ncg 3 2 b offline\ncg 4 2 b live\ncg 5 1 old offline\n"
+    for directory, words, part in (
+        ("/a/b/c/d", ["/a/b/c/d", "/sys/fs/cgroup/a//b/c/d/", "a/b/c/d"], "'/a/b' (serial 4, live)"),
+        ("/a/x", ["/a/x"], "'/a' (serial 2, live)"),
+        ("/alone", ["/alone"], "'/' (serial 1, live)"),
+        ("/a/\\x1b[31m", ["/a/\x1b[31m", "/a/\\x1b[31m"], "'/a' (serial 2, live)"),
+    ):
+        with TemporaryHost(f"host release=1 layout=units-64 nodes=1 ids=64\n{tree}directory {directory}\n") as host:
+            for word in words:
+                fails(f"show {word!r}, for which the controller is off", NOT_FOUND, "show", word, host=host, says=["memory controller is off", f"part of {part}"])
+            fails(f"one that is not there beside {directory!r}", NOT_FOUND, "show", "/a/bb", host=host, says=["there is no memory cgroup '/a/bb'"])
+    with TemporaryHost(f"host release=1 layout=units-64 v2=0 nodes=1 ids=64\n{tree}directory /a/x\n") as host:
+        fails("on v1 no directory is without the controller: it came after the census", NOT_FOUND, "show", "/a/x", host=host, says=["there is no memory cgroup '/a/x'"])
+
+
 def test_nearest():
     """The suggestion against a plain edit distance over all paths, for words that were damaged at random."""
     draw = random.Random(1789)
@@ -239,6 +255,7 @@ def test_output():
 def main():
     test_usage()
     test_not_found()
+    test_no_controller()
     test_nearest()
     test_kernel()
     test_output()
