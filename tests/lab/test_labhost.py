@@ -3,13 +3,16 @@
 """The host's side of the lab, without a guest and without a network."""
 
 import base64
+import contextlib
 import fnmatch
 import gzip
+import importlib.util
 import io
 import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -177,6 +180,19 @@ class RootImage(unittest.TestCase):
             self.assertNotEqual(rootimage.image_hash("debian13"), before)
         self.assertEqual(rootimage.image_hash("debian13"), before)
 
+    def test_prune(self):
+        with tempfile.TemporaryDirectory() as directory, \
+                mock.patch.object(kernels, "cache_directory", lambda: Path(directory)):
+            root = rootimage.entry("debian13")
+            for path in (root, root.with_name("debian13-old"), Path(directory) / "kernels/7.3-plain/here",
+                         Path(directory) / "roots/vmlinux"):
+                path.mkdir(parents=True)
+            for name in ("7.3-plain-here", "7.3-plain-gone"):
+                (Path(directory) / "roots/vmlinux" / name).touch()
+            rootimage.prune()
+            left = {path.name for path in (Path(directory) / "roots").rglob("*")}
+        self.assertEqual(left, {root.name, "vmlinux", "7.3-plain-here"})
+
     def test_unknown_names_are_told(self):
         with self.assertRaisesRegex(LabError, "no root image debian1: debian13"):
             rootimage.entry("debian1")
@@ -226,6 +242,66 @@ class RootImage(unittest.TestCase):
             script = (top / "usr/local/bin/mount").read_text()
             for word in re.findall(rf"{rootimage.PRIVATE}/\S+", script):
                 self.assertTrue((top / word.lstrip("/")).exists(), word)
+
+
+class SecondOpinion(unittest.TestCase):
+    """drgn/compare.py, with readers that say what they are told to."""
+
+    LOST = ValueError
+
+    def setUp(self):
+        stub = types.ModuleType("census")
+        stub.drgn = types.SimpleNamespace(FaultError=self.LOST)
+        spec = importlib.util.spec_from_file_location("compare", Path(__file__).resolve().parent / "drgn/compare.py")
+        self.compare = importlib.util.module_from_spec(spec)
+        with mock.patch.dict(sys.modules, census=stub):
+            spec.loader.exec_module(self.compare)
+
+    def reading(self, **changes):
+        memcg = {"serial": 7, "parent_serial": 1, "id": 9, "path": "/a", "state": "dying", "offline": True, "level": 1,
+                 "refs": 3, "units": 5, "slots": 6, "nodes": [{"node": 0, "units": 5, "slots": 6}]} | changes
+        return {"host": dict.fromkeys(self.compare.HOST, 1), "memcgs": [memcg],
+                "totals": dict.fromkeys(self.compare.TOTALS, 1) | {"duration_usec": 5, "seconds": 1.0, "load_seconds": 2.0}}
+
+    def run_with(self, ours, theirs):
+        """→ (exit status, what was printed)"""
+        readings = iter(ours)
+        self.compare.census.Kernel = lambda _: types.SimpleNamespace(census=mock.Mock(side_effect=theirs))
+        with mock.patch.object(self.compare, "shrinkwatchctl", lambda: (next(readings), 0.1)), \
+                mock.patch.object(self.compare.time, "sleep"), mock.patch.object(sys, "argv", ["compare"]), \
+                contextlib.redirect_stdout(io.StringIO()) as said:
+            return self.compare.main(), said.getvalue()
+
+    def test_equal(self):
+        same = self.reading()
+        code, said = self.run_with([same, same], [same])
+        self.assertEqual(code, 0)
+        self.assertIn("compared 1 memcgs", said)
+
+    def test_every_fact_is_compared(self):
+        same = self.reading()
+        for key in (*self.compare.MEMCG, "serial"):
+            code, said = self.run_with([same, same], [self.reading(**{key: "other"})])
+            self.assertEqual((code, key in said), (1, True), said)
+        for nodes in ([], [{"node": 0, "units": 4, "slots": 6}], [{"node": 1, "units": 5, "slots": 6}]):
+            self.assertEqual(self.run_with([same, same], [self.reading(nodes=nodes)])[0], 1)
+        for part, keys in (("host", self.compare.HOST), ("totals", self.compare.TOTALS)):
+            for key in keys:
+                other = self.reading()
+                other[part][key] = 2
+                self.assertEqual(self.run_with([same, same], [other])[0], 1, key)
+
+    def test_a_missing_or_additional_memcg_is_a_difference(self):
+        same, none = self.reading(), self.reading() | {"memcgs": []}
+        self.assertIn("absent by drgn", self.run_with([same, same], [none])[1])
+        two = self.reading() | {"memcgs": same["memcgs"] + self.reading(serial=8)["memcgs"]}
+        self.assertIn("absent by shrinkwatchctl", self.run_with([same, same], [two])[1])
+
+    def test_unrest_is_looked_at_again_but_not_for_ever(self):
+        one, two = self.reading(), self.reading(refs=4)
+        self.assertEqual(self.run_with([one, two, two, two], [one, two])[0], 0)
+        self.assertEqual(self.run_with([one, one, two, two], [self.LOST("fault"), two])[0], 0)
+        self.assertEqual(self.run_with([one, two] * self.compare.TRIES, [one] * self.compare.TRIES)[0], 2)
 
 
 class Cpio(unittest.TestCase):
