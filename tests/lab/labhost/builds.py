@@ -83,7 +83,9 @@ def compiler():
 
 
 def fragments(wanted):
-    return "".join((CONFIG / f"{name}.config").read_text(encoding="utf-8") for name in wanted.configs)
+    """The options of a configuration, a line each, without comments."""
+    text = "".join((CONFIG / f"{name}.config").read_text(encoding="utf-8") for name in wanted.configs)
+    return "".join(f"{line}\n" for line in text.splitlines() if line.startswith("CONFIG_"))
 
 
 def build_hash(wanted):
