@@ -4,6 +4,7 @@
 import json
 import re
 
+from . import lockless
 from .guest import Check
 
 # Objects that 2,000 empty memory cgroups added beside 8,000 tmpfs mounts on four nodes, and slab per cgroup, as published with
@@ -34,6 +35,7 @@ def compare(results):
     tables = {kernel: r.figures for (kernel, scenario), r in results.items() if scenario == "table" and r.figures}
     if tables:
         lines += table(tables, results)
+    lines += lockless.table(results)
     for scenario in ("table", "estimate"):
         plain = results.get(("7.3-plain", scenario))
         for kernel, key in (("7.3-units63", "units_63"), ("7.3-ondemand", "units_on_demand")):
