@@ -150,7 +150,7 @@ class Variants(unittest.TestCase):
 
 
 def memcg(path, **keys):
-    return {"path": path, **keys}
+    return {"path": path, "state": "live", **keys}
 
 
 class Across(unittest.TestCase):
@@ -170,6 +170,12 @@ class Across(unittest.TestCase):
         self.assertEqual([c.verdict for c in self.estimate(good[:2], truth)[1]], ["not ok"])
         unknown = [*good[:2], memcg("/estimate/one/2", units_on_demand=None)]
         self.assertEqual([c.verdict for c in self.estimate(unknown, truth)[1]], ["not ok"])
+
+    def test_dying_ones_are_a_lower_bound(self):
+        truth = [memcg("/", units=10), memcg("/table/1", units=8, state="dying")]
+        for guess, verdict in ((0, "ok"), (8, "ok"), (9, "not ok")):
+            got = self.estimate([memcg("/", units_on_demand=10), memcg("/table/1", units_on_demand=guess, state="dying")], truth)
+            self.assertEqual([c.verdict for c in got[1]], [verdict], guess)
 
     def test_nothing_to_compare_is_a_failure(self):
         self.assertEqual([c.verdict for c in across.estimates("estimate", {}, "7.3-ondemand", {}, "units_63")[1]], ["not ok"])

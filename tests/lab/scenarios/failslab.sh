@@ -108,4 +108,4 @@ note "shrinker_nr_max $max, then $(grep -o '"shrinker_nr_max": *[0-9]*' $out | s
 # All of it can go
 echo 64M >"$root/memory.reclaim" 2>/dev/null
 rmdir "$root/a/b/c" "$root/a/b" "$root/a" "$root/x"
-check_eq "dying in the end" "$(wait_eq 60 0 dying)" 0
+dying_in_the_end 60

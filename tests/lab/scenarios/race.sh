@@ -24,7 +24,8 @@ worker() {
     lab_next=0
     while :; do
         [ -e /run/race/done ] && lab_last=1 || lab_last=
-        lab_there=$(cat /run/race/mounted 2>/dev/null || echo 0)
+        lab_there=$(cat /run/race/mounted 2>/dev/null) # empty while it is being written
+        lab_there=${lab_there:-0}
         [ "$lab_there" -gt $lab_next ] || { [ -n "$lab_last" ] && break; sleep 0.05; continue; }
         lab-load sweep $lab_next $((lab_there - lab_next)) "$root/top/mid/{}" "$1" $WORKERS $CGROUPS /mnt/r/{}/none@ || exit 1
         lab-load sweep 0 $((lab_there / EVERY)) "$root/top/mid/{}" "$1" $WORKERS $CGROUPS /mnt/x/{}/f@ || exit 1
@@ -105,4 +106,4 @@ note "reclaim took $(($(date +%s) - begin)) s"
 
 find "$root/top/mid" -mindepth 1 -type d -exec rmdir {} +
 rmdir "$root/top/mid" "$root/top" "$root/churn"
-check_eq "dying in the end" "$(wait_eq 60 0 dying)" 0
+dying_in_the_end 60

@@ -77,8 +77,12 @@ cgroup_make "$root/zswap"
 lab-load huge 0 24 "$root/zswap" /run/zswap whole &
 pid=$!
 check "memory to push out" wait_for 30 [ -e /run/zswap ]
-reclaim "$root/zswap" 32M
-before=$(count mm-zswap "$root/zswap")
+# Reclaim that fills it may also empty it again: a little at a time.
+for try in 1 2 3 4 5 6 7 8; do
+    reclaim "$root/zswap" 4M
+    before=$(count mm-zswap "$root/zswap")
+    [ "$before" -gt 0 ] && break
+done
 check_range "mm-zswap: entries of the cgroup" "$before" 1 100000
 written=$(stat_of zswpwb "$root/zswap")
 for try in 1 2 3 4 5 6 7 8; do reclaim "$root/zswap" 64M; done
@@ -90,5 +94,4 @@ swapoff /dev/ram0
 umount $ext4
 find "$root" -mindepth 1 -type d -exec rmdir {} +
 rmdir "$root"
-check_eq "dying in the end" "$(wait_eq 60 0 dying)" 0 ||
-    shrinkwatchctl census --direct --json | grep '"state": *"dying"' | sed 's/"nodes".*"unit_bytes"/"unit_bytes"/; s/^/#   /'
+dying_in_the_end 60
