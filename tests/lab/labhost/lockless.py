@@ -50,9 +50,9 @@ def table(results):
     columns = {kernel: rates(figures) for kernel, figures in kernels.items()}
     base = columns.get(BASE, {})
     lines = ["", "4,000 cgroups, 4,000 mounts: reclaim while file systems come and go; ratios to 6.1",
-             f"{'':32}" + "".join(f"{kernel:>14}{'':8}" for kernel in columns)]
+             f"{'':36}" + "".join(f"{kernel:>14}{'':8}" for kernel in columns)]
     for name in dict.fromkeys(name for column in columns.values() for name in column):
-        line = f"{name:32}"
+        line = f"{name:36}"
         for kernel, column in columns.items():
             value = column.get(name)
             ratio = f"x{value / base[name]:.2f}" if kernel != BASE and value is not None and base.get(name) else ""
