@@ -103,12 +103,12 @@ static void check_pass(const char *name, PassFn run) {
         int r = -EAGAIN;
 
         for (unsigned first = 0; first < 2; first++) {
-                /* As long as it stays, the pass comes back to it, in several slices. */
+                /* As long as it stays, the pass comes back to it, in more than one slice. */
                 pass.records_max = UINT64_MAX;
                 for (unsigned i = 0; i < TRIES && (i == 0 || r == -EAGAIN); i++)
                         r = run_pass(&pass, false, first, &stats);
                 assert_int_equal(r, 0);
-                assert_true(stats.slices > 2);
+                assert_true(stats.slices > 1);
 
                 /* Twice round is the most that it takes to know. */
                 pass.records_max = 10 * pass.records + 1000;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# One node: counts, dying memcgs and rights.
-# lab: nodes=1 memory=1024 timeout=900 programs=host-counts,host-dying,host-rights,census-compare,kcore-census
+# One node: counts, dying memcgs, rights and rings.
+# lab: nodes=1 memory=1024 timeout=900 programs=host-counts,host-dying,host-rights,host-rings,census-compare,kcore-census
 
 export SHRINKWATCH_TEST_SLOW=1
-for test in host-counts host-dying host-rights; do
+for test in host-counts host-dying host-rights host-rings; do
     $test || notok "$test ends well: exit status $?"
 done
 check "equal to kcore-census, memcg by memcg" census-compare && sed 's/^/#   /' /run/lab-check.out
