@@ -84,6 +84,7 @@ typedef struct CensusTotals {
         uint64_t highest_serial;
         uint64_t digest;  /* as ProbeSummary.digest: over (serial, state) */
         uint32_t ids;     /* shrinker_nr_max: the highest map_nr_max of any memcg and node */
+        uint32_t ids_end; /* the highest shrinker id in use, and one; 0: not known. Not of the walk: see census_set_ids_end() */
         uint64_t dropped; /* memcgs that were released while their nodes were read */
         uint64_t uneven;  /* live or dying memcgs with an array shorter than ids: an expansion failed half way, or was under way */
 } CensusTotals;
@@ -133,6 +134,11 @@ typedef struct Census {
 int census_new(Census **ret, const CensusOptions *options);
 Census *census_free(Census *c);
 DEFINE_CLEANUP(Census, census_free)
+
+/* What the ring of shrinkers told, for the estimate of other unit sizes. At any time. */
+static inline void census_set_ids_end(Census *c, uint32_t ids_end) {
+        c->totals.ids_end = ids_end;
+}
 
 /*
  * Takes one record of a walk; head.size bytes must be readable. Returns 0, also for record types that are none of its business;

@@ -5,6 +5,7 @@
 #define WORD_BYTES 8
 #define UNIT_BYTES(ids) ((UINT64_C(1) + (ids)) * WORD_BYTES)
 #define IDS_PATCHED 63U
+#define IDS_WORD 64U
 /* offsetof(struct shrinker_info, unit): struct rcu_head, int map_nr_max, padding. A pointer for each unit follows. */
 #define INFO_BYTES 24U
 /* Below a page kvmalloc() does not think of vmalloc. No kernel has smaller pages. */
@@ -144,12 +145,35 @@ static uint64_t divide_up(uint64_t n, uint32_t by) {
         return n / by + (n % by > 0);
 }
 
+/* Ids of a unit of this kernel; of those whose arrays hold everything, the step by which they grow: the bits of a word. */
+static uint32_t ids_of_unit_now(const Census *c) {
+        if (c->options.flat || c->options.unit_struct_bytes < UNIT_BYTES(1))
+                return IDS_WORD;
+        return (uint32_t)(c->options.unit_struct_bytes / WORD_BYTES - 1);
+}
+
+/*
+ * Units of another size that an array with room for so many ids would have. Arrays grow by whole units, for the highest id that there
+ * ever was: that lies in the last unit, and not below the highest id in use. The rest of the last unit may not need another one.
+ */
+static uint64_t count_units(const Census *c, uint32_t ids, uint32_t ids_per_unit) {
+        uint32_t now = ids_of_unit_now(c), end = c->totals.ids_end;
+
+        if (end > 0 && ids_per_unit != now && ids >= now) {
+                if (end <= ids - now)
+                        end = ids - now + 1;
+                if (end < ids)
+                        ids = end;
+        }
+        return divide_up(ids, ids_per_unit);
+}
+
 /* All units that a memcg's arrays have room for. */
 static uint64_t count_all(const Census *c, const CensusMemcg *m, uint32_t ids_per_unit) {
         uint64_t units = 0;
 
         for (uint32_t k = 0; k < m->n_nodes; k++)
-                units += divide_up(c->nodes[m->first_node + k].ids, ids_per_unit);
+                units += count_units(c, c->nodes[m->first_node + k].ids, ids_per_unit);
         return units;
 }
 
@@ -257,7 +281,7 @@ static void estimate_units(const Census *c, uint32_t ids_per_unit, EstimateVaria
         v.unit_alloc_bytes = o->alloc(v.unit_struct_bytes, false, o->alloc_userdata);
         for (size_t i = 0; i < c->n_nodes; i++) {
                 const CensusNode *n = &c->nodes[i];
-                uint64_t slots = divide_up(n->ids, ids_per_unit), bytes = INFO_BYTES + slots * WORD_BYTES;
+                uint64_t slots = count_units(c, n->ids, ids_per_unit), bytes = INFO_BYTES + slots * WORD_BYTES;
 
                 if (!(n->valid & SW_NODE_INFO))
                         continue;
@@ -303,7 +327,7 @@ int estimate_host(const Census *census, EstimateLists *lists, Estimate *ret) {
                 .array_bytes = census->totals.array_bytes,
         };
         if (e.now.unit_struct_bytes >= UNIT_BYTES(1))
-                e.now.ids_per_unit = (uint32_t)(e.now.unit_struct_bytes / WORD_BYTES - 1);
+                e.now.ids_per_unit = ids_of_unit_now(census);
 
         e.bits_known = bits_known(census);
         if (e.bits_known) {

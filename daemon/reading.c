@@ -60,7 +60,8 @@ static int take_census(Reading *r, Probe *probe, unsigned flags, ProbeError *ret
         if (k < 0) {
                 ret_error->error = k;
                 (void)snprintf(ret_error->text, sizeof(ret_error->text), "%s",
-                               k == -EBADMSG ? "the records of the walk do not form a tree; please report this with the kernel's release" : strerror(-k));
+                               k == -EBADMSG ? "the records of the walk do not form a tree; please report this with the kernel's release" :
+                                               strerror(-k));
         }
         return k;
 }
@@ -93,8 +94,8 @@ static int look_again(Reading *r, Probe *probe, ProbeError *ret_error) {
         r->added = s.newer;
         r->gone = t->memcgs + s.newer > count ? t->memcgs + s.newer - count : 0;
         /* While shrinker_nr_max rises, the kernel replaces the arrays one memcg after the other, the root's first. */
-        r->settled = t->dropped == 0 && t->uneven == 0 && s.highest_serial == t->highest_serial && s.ids == ids && s.live == t->live && s.dying == t->dying &&
-                s.creating == t->creating && s.digest == t->digest;
+        r->settled = t->dropped == 0 && t->uneven == 0 && s.highest_serial == t->highest_serial && s.ids == ids && s.live == t->live &&
+                     s.dying == t->dying && s.creating == t->creating && s.digest == t->digest;
         return 0;
 }
 
@@ -119,6 +120,7 @@ typedef struct Rings {
         Reading *reading;
         size_t fstypes_allocated;
         uint64_t ids;  /* above 0 */
+        uint32_t last; /* the highest id */
         bool has_zero; /* id 0 is a superblock's */
 } Rings;
 
@@ -155,6 +157,8 @@ static int on_ring_record(const struct sw_head *record, void *userdata) {
                         rings->has_zero = true;
                 } else
                         rings->ids++;
+                if (s->id > 0 && (uint32_t)s->id > rings->last)
+                        rings->last = (uint32_t)s->id;
                 return count_fstype(rings, record->valid & SW_SHRINKER_SB ? s->fstype : FSTYPE_NONE);
         }
         return pins_add(rings->reading->pins, record);
@@ -193,6 +197,7 @@ static int look_at_rings(Reading *r, Probe *probe, ProbeError *ret_error) {
                         /* Id 0 is always in use: the first memcg-aware shrinker of a boot has it. Others without an id show 0 as well. */
                         r->ids_in_use_known = true;
                         r->ids_in_use = rings.ids + 1;
+                        census_set_ids_end(r->census, rings.last + 1);
                         if (!rings.has_zero)
                                 k = count_fstype(&rings, FSTYPE_NONE);
                         break;

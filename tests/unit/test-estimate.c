@@ -148,6 +148,34 @@ static void test_host(_unused_ void **state) {
         records_done(&lists);
 }
 
+/* Units of 63 ids go by the highest id that there was, not by the room for ids. */
+static void test_ids_end(_unused_ void **state) {
+        static const struct {
+                uint32_t ids_end;
+                uint64_t units; /* of an array with room for 576 */
+        } cases[] = {
+                { 0, 10 },                             /* not known: for all that there is room for */
+                { 1, 9 },                              /* 513 at least, or there would be no ninth unit of 64 */
+                { 513, 9 },  { 567, 9 },               /* 9 * 63 */
+                { 568, 10 }, { 576, 10 }, { 577, 10 }, /* came after the census */
+        };
+        CensusOptions options = options_units(2);
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                Records r = {}, none = {};
+                Census *c;
+
+                add(&r, 1, 0, STATE_LIVE, -1, 2, 9);
+                add(&r, 2, 1, STATE_LIVE, 1, 2, 9);
+                c = census_of(&r, &options);
+                census_set_ids_end(c, cases[i].ids_end);
+                assert_int_equal(estimate(c, &none).units_63.units, 4 * cases[i].units);
+                assert_int_equal(estimate(c, &none).on_demand.units, 2 * cases[i].units); /* the root's */
+                census_free(c);
+                records_done(&r);
+        }
+}
+
 static void test_unknown(_unused_ void **state) {
         CensusOptions options = options_units(2);
         Records r = {}, other = {}, bad = {};
@@ -554,9 +582,10 @@ static void test_model_parse(_unused_ void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_host),        cmocka_unit_test(test_unknown),   cmocka_unit_test(test_layouts),
-                cmocka_unit_test(test_bits),        cmocka_unit_test(test_dying),     cmocka_unit_test(test_memcgs),
-                cmocka_unit_test(test_generated),   cmocka_unit_test(test_model),     cmocka_unit_test(test_model_parse),
+                cmocka_unit_test(test_host),        cmocka_unit_test(test_ids_end),   cmocka_unit_test(test_unknown),
+                cmocka_unit_test(test_layouts),     cmocka_unit_test(test_bits),      cmocka_unit_test(test_dying),
+                cmocka_unit_test(test_memcgs),      cmocka_unit_test(test_generated), cmocka_unit_test(test_model),
+                cmocka_unit_test(test_model_parse),
         };
 
         return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);
