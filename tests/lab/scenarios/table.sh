@@ -52,6 +52,7 @@ umount /mnt/wb && mount -t ext4 -o loop,noatime "$lab_image" /mnt/wb && stat /mn
 mkdir /mnt/t
 check "$MOUNTS tmpfs mounts" lab-load mounts 0 "$MOUNTS" /mnt/t/{}
 cgroup_make "$root"
+echo +memory >"$root/cgroup.subtree_control"
 sleep 3 # what RCU has to free is freed
 census mounts
 max=$(host shrinker_nr_max)
