@@ -35,7 +35,8 @@ class Scenario:
     root: str = ""           # boot this root image, with systemd (rootimage.ROOTS); none: busybox in the initramfs
     vmlinux: bool = False    # with the root image: the kernel's vmlinux, with its DWARF, at /lab/vmlinux/vmlinux
     files: tuple = ()        # of tests/lab, carried into /lab
-    hand: bool = False       # too long for every day: run only when it is named
+    hand: tuple = ()         # kernels on which it is too long for every day: run there only when it is named
+    named: bool = False      # by who runs it
     allow: tuple = field(default=())  # regular expressions: kernel messages that this scenario provokes
 
 
@@ -65,7 +66,7 @@ def yes_or_no(text):
 KEYS = {
     "kernels": words, "hierarchy": hierarchy, "nodes": int, "possible": int, "cpus": int, "memory": int,
     "timeout": int, "append": str, "programs": words, "optional": words, "allow": lambda text: (text,),
-    "root": root, "vmlinux": yes_or_no, "files": words, "hand": yes_or_no,
+    "root": root, "vmlinux": yes_or_no, "files": words, "hand": words,
 }
 ADDING = ("programs", "optional", "files", "allow")  # these gather over several mentions
 

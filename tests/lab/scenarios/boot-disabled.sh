@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # A kernel whose memory controller is switched off at boot: programs must say so, not crash and not print zeros.
+# lab: hand="7.3-plain 7.3-units63"
 # lab: append="cgroup_disable=memory" optional=kcore-census
 
 check "the command line says so" grep -q cgroup_disable=memory /proc/cmdline

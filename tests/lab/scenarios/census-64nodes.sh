@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # As many nodes as the records have room for.
+# lab: hand="6.12 7.3-plain 7.3-units63 7.3-ondemand"
 # lab: nodes=64 possible=64 memory=4096 timeout=400 programs=shrinkwatchctl,kcore-census,census-compare
 
 CGROUPS=23

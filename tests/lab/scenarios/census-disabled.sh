@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # The memory controller is switched off at boot: the program says so and counts nothing.
+# lab: hand="7.3-plain 7.3-units63"
 # lab: append="cgroup_disable=memory" nodes=2 timeout=120 programs=shrinkwatchctl
 
 shrinkwatchctl census --direct >/tmp/out 2>/tmp/err

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # What pins a dying memcg is told: writeback that waits, writeback of a frozen file system, swap, a child.
+# lab: hand="7.3-plain 7.3-units63"
 # lab: nodes=2 memory=1536 timeout=900 programs=shrinkwatchctl,census-compare,kcore-census
 
 WRITEBACK=7 SWAP=3 ENTRIES=256

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # More possible nodes than online ones: the memory of a memcg goes by the possible ones.
+# lab: hand="7.3-plain 7.3-units63"
 # lab: nodes=2 possible=7 memory=2048 timeout=900 programs=host-counts,host-dying,census-compare,kcore-census,shrinkwatchctl
 
 export SHRINKWATCH_TEST_SLOW=1

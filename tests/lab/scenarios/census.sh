@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # The host tests, four nodes: counts, the cursor, dying memcgs, names, rights; then memcg by memcg against /proc/kcore.
+# lab: hand="7.3-plain 7.3-units63"
 # lab: nodes=4 memory=2048 timeout=1500
 # lab: programs=host-counts,host-cursor,host-dying,host-paths,host-rights,host-churn,census-compare,kcore-census,shrinkwatchctl
 

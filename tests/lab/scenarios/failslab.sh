@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Allocations fail: inside installs of units, inside expansion of arrays, inside the allocation of lists. Errors reach who asked.
+# lab: hand="7.3-plain 7.3-units63"
 # lab: kernels=7.3-* nodes=4 memory=1536 timeout=900 programs=shrinkwatchctl,lab-load
 
 root=$LAB_MEMORY/fail

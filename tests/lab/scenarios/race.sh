@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # 64 cgroups get lists and units while 3,000 mounts let the id space grow; cgroups come and go meanwhile. Then reclaim, and the end.
+# lab: hand="7.3-plain 7.3-units63"
 # lab: kernels=7.3-* nodes=4 memory=3072 cpus=4 timeout=1500 programs=shrinkwatchctl,lab-load
 
 CGROUPS=64 MOUNTS=${LAB_RACE_MOUNTS:-3000} WORKERS=4 EVERY=150
