@@ -20,7 +20,7 @@ from unittest import mock
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from labhost import LabError, builds, debian, guest, initramfs, kernels, rootimage, scenario  # noqa: E402
+from labhost import LabError, builds, debian, guest, initramfs, kernels, lockless, rootimage, scenario, selftests  # noqa: E402
 
 
 class Debian(unittest.TestCase):
@@ -302,6 +302,66 @@ class SecondOpinion(unittest.TestCase):
         self.assertEqual(self.run_with([one, two, two, two], [one, two])[0], 0)
         self.assertEqual(self.run_with([one, one, two, two], [self.LOST("fault"), two])[0], 0)
         self.assertEqual(self.run_with([one, two] * self.compare.TRIES, [one] * self.compare.TRIES)[0], 2)
+
+
+class Lockless(unittest.TestCase):
+    FIGURES = {
+        "sampled": {"usec": 2_000_000, "touches": 100, "mounts": 50, "mounts_mean_usec": 2500, "lookups": 3, "samples": 400},
+        "under": {"shrink_slab": 100},
+        "self": {"b": 40, "a": 80},
+        "counted": {"usec": 1_000_000, "passes": 2000, "skipped": 500, "slab_samples": 100, "frequency": 500, "touches": 50},
+    }
+
+    def test_rates(self):
+        rates = lockless.rates(self.FIGURES)
+        for name, value in (("touches / s", 50), ("mounts / s", 25), ("names looked up / s", 96), ("mount, mean, ms", 2.5),
+                            ("in shrink_slab() and below, %", 25), ("passes / s", 2000), ("passes / touch", 40),
+                            ("time of a pass, us", 100), ("passes skipped, %", 25)):
+            self.assertAlmostEqual(rates[name], value, msg=name)
+        self.assertNotIn("slab objects scanned / s", rates)  # not measured here: not zero
+        self.assertEqual(lockless.rates({}), {})
+
+    def test_table(self):
+        self.assertEqual(lockless.table({("6.1", "boot"): guest.Result()}), [])
+        half = self.FIGURES | {"sampled": self.FIGURES["sampled"] | {"touches": 50}}
+        lines = lockless.table({("6.1", lockless.SCENARIO): guest.Result(figures=self.FIGURES),
+                                ("7.3", lockless.SCENARIO): guest.Result(figures=half)})
+        line = next(line for line in lines if line.startswith("touches / s"))
+        self.assertEqual(line.split()[3:], ["50.0", "25.0", "x0.50"])
+        self.assertIn("hot on 6.1, %: a 20.0, b 10.0", lines)
+
+
+class Selftests(unittest.TestCase):
+    def test_other_programs_are_not_ours(self):
+        self.assertIsNone(selftests.get("busybox"))
+
+    def test_base_list(self):
+        names = []
+        for line in (Path(__file__).resolve().parent / "selftests-base.txt").read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith("#"):
+                name, *numbers = line.split()
+                self.assertEqual(len(numbers), 3, line)
+                self.assertGreater(sum(map(int, numbers)), 0, line)
+                names.append(name)
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_unpack(self):
+        with tempfile.TemporaryDirectory() as directory:
+            top = Path(directory)
+            for name in ("linux/a/wanted.c", "linux/a/other.h", "linux/b/wanted.c"):
+                (top / name).parent.mkdir(parents=True, exist_ok=True)
+                (top / name).write_text(name, encoding="utf-8")
+            (top / "deb/usr/src").mkdir(parents=True)
+            (top / "deb/DEBIAN").mkdir()
+            (top / "deb/DEBIAN/control").write_text(
+                "Package: x\nVersion: 1\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n", encoding="utf-8")
+            subprocess.run(["tar", "-cJf", top / "deb/usr/src/linux.tar.xz", "-C", top, "linux"], check=True)
+            subprocess.run(["dpkg-deb", "-b", top / "deb", top / "x.deb"], check=True, capture_output=True)
+            (top / "out").mkdir()
+            selftests.unpack(top / "x.deb", top / "out", ("*/a/*.c",))
+            self.assertEqual([str(p.relative_to(top / "out")) for p in (top / "out").rglob("*.*")], ["a/wanted.c"])
+            with self.assertRaisesRegex(LabError, "tar failed"):
+                selftests.unpack(top / "x.deb", top / "out", ("*/c/*",))
 
 
 class Cpio(unittest.TestCase):
