@@ -70,7 +70,7 @@ def main():
     check("the lab's summary counts", counts(stages.count_lab("ok 1 - a\nnot ok 2 - b\n1 passed, 2 failed, 1 skipped\n")), (1, 2, 1))
     check("a lab that ended early is a failure", counts(stages.count_lab("ok 1 - a\n")), (1, 1, 0))
 
-    names = " ".join(stage.name for stage in stages.STAGES)
+    names = " ".join(stage.name for stage in stages.STAGES + stages.STAGES_BY_HAND)
     for words in (["nosuch"], ["unit", "nosuch"], ["nosuch", "unit"]):
         done = subprocess.run([PATH.parent / "test", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         want = f"tools/test: no stage 'nosuch': choose from {names}; nothing was done\n"

@@ -60,12 +60,14 @@ MAIN = ("7.3-plain", "7.3-units63", "7.3-ondemand")  # what "own" and "all" mean
 
 
 def variant(name):
-    """A variant by name. 7.3-mutant-NAME: both patches, and mutants/NAME.patch, which breaks them."""
+    """A variant by name. 7.3-mutant-NAME: both patches, or one if it says 'Patches: 1', and mutants/NAME.patch, which breaks them."""
     if name in VARIANTS:
         return VARIANTS[name]
     mutant = MUTANTS / f"{name.removeprefix('7.3-mutant-')}.patch"
     if name.startswith("7.3-mutant-") and mutant.is_file():
-        return Variant(f"with both patches, broken: {mutant.stem}", ("lean",), (*_patches(2), mutant))
+        count = 1 if re.search(r"^Patches: 1$", mutant.read_text(encoding="utf-8"), re.M) else 2
+        return Variant(f"with {('the first patch', 'both patches')[count - 1]}, broken: {mutant.stem}", ("lean",),
+                       (*_patches(count), mutant))
     raise LabError(f"no kernel {name}: {', '.join(names())}")
 
 
