@@ -148,6 +148,11 @@ class Variants(unittest.TestCase):
             found = builds.get("7.3-ondemand")
             self.assertEqual(found.package[1], "7.3.10-1")
             self.assertEqual((found.family, found.build), ("7.3", "ondemand"))
+            tree = kernels.cache_directory() / "work/tree"
+            tree.mkdir(parents=True)
+            builds.prune(lambda text: None)
+            self.assertEqual([p.name for p in entry.parent.iterdir()], [found.directory.name])
+            self.assertFalse(tree.exists())
 
 
 def memcg(path, **keys):

@@ -156,6 +156,17 @@ def build(wanted, say=lambda text: None, refresh=False):
     return found
 
 
+def prune(say):
+    """Remove what no variant is made from any more, and source and objects. The next build begins anew."""
+    with _building():
+        wanted = {cached(name)[-1].directory for name in names() if cached(name)}
+        for entry in (kernels.cache_directory() / "kernels").glob("7.3-*/*"):
+            if entry not in wanted:
+                say(f"# {entry.parent.name}: removing {entry.name}")
+                shutil.rmtree(entry)
+        shutil.rmtree(kernels.cache_directory() / "work", ignore_errors=True)
+
+
 def _timed(say, what, function, *arguments):
     begin = time.monotonic()
     result = function(*arguments)
@@ -181,7 +192,7 @@ def _build(name, package, entry, say):
         except LabError:
             shutil.copy(log, tree.directory / "failed.log")
             raise
-        _timed(say, "put away", tree.take, target)
+        _timed(say, "put away", tree.take, target, name in VARIANTS)
         target.joinpath("info.json").write_text(json.dumps({
             "name": package[0], "version": package[1], "release": tree.release(), "debs": [package[2].name],
             "modules": {}, "builtin": sorted(kernels.normal(m) for m in kernels.MODULES), "absent": [],
@@ -277,7 +288,8 @@ class Tree:
     def release(self):
         return (self.objects / "include/config/kernel.release").read_text(encoding="utf-8").strip()
 
-    def take(self, target):
+    def take(self, target, dwarf):
         shutil.copy(self.objects / "arch/x86/boot/bzImage", target / "vmlinuz")
         shutil.copy(self.objects / ".config", target / "config")
-        debian.run(["zstd", "-q", "-3", "-T0", self.objects / "vmlinux", "-o", target / "vmlinux.zst"])
+        if dwarf:  # 95 MB, for drgn; nobody looks into a mutant
+            debian.run(["zstd", "-q", "-3", "-T0", self.objects / "vmlinux", "-o", target / "vmlinux.zst"])
