@@ -3,7 +3,7 @@
 # lab: hand="7.3-plain 7.3-units63"
 # lab: kernels=7.3-* nodes=4 memory=3072 cpus=4 timeout=1500 programs=shrinkwatchctl,lab-load
 
-CGROUPS=64 MOUNTS=${LAB_RACE_MOUNTS:-3000} WORKERS=4 EVERY=150
+CGROUPS=64 MOUNTS=${LAB_RACE_MOUNTS:-3000} WORKERS=2 EVERY=150
 root=$LAB_MEMORY/race
 out=/tmp/census.json
 
@@ -19,18 +19,31 @@ echo +memory >"$root/churn/cgroup.subtree_control"
 lab-load cgroups 0 $CGROUPS "$root/top/mid/{}"
 slab_flush 512 1024
 
-# Looks names up in every mount that is there yet, in its share of the cgroups, until the mounter is done. A name that is not in
-# a tmpfs leaves lists and nothing on them; one in ext4 sets bits.
-worker() {
-    lab_next=0
+# A name that is not in a tmpfs leaves lists and nothing on them; one in ext4 sets bits. $there: mounts that are made
+look() { there=$(cat /run/race/mounted 2>/dev/null); there=${there:-0}; } # empty while it is being written
+
+# keeping_up NUMBER: half of the cgroups; looks into every mount as soon as it is there, so units come right after arrays grew
+keeping_up() {
+    next=0
     while :; do
-        [ -e /run/race/done ] && lab_last=1 || lab_last=
-        lab_there=$(cat /run/race/mounted 2>/dev/null) # empty while it is being written
-        lab_there=${lab_there:-0}
-        [ "$lab_there" -gt $lab_next ] || { [ -n "$lab_last" ] && break; sleep 0.05; continue; }
-        lab-load sweep $lab_next $((lab_there - lab_next)) "$root/top/mid/{}" "$1" $WORKERS $CGROUPS /mnt/r/{}/none@ || exit 1
-        lab-load sweep 0 $((lab_there / EVERY)) "$root/top/mid/{}" "$1" $WORKERS $CGROUPS /mnt/x/{}/f@ || exit 1
-        lab_next=$lab_there
+        [ -e /run/race/done ] && last=1 || last=
+        look
+        [ "$there" -gt $next ] || { [ -n "$last" ] && break; sleep 0.05; continue; }
+        lab-load sweep $next $((there - next)) "$root/top/mid/{}" "$1" $WORKERS $((CGROUPS / 2)) "/mnt/r/{}/none@" || exit 1
+        lab-load sweep 0 $((there / EVERY)) "$root/top/mid/{}" "$1" $WORKERS $((CGROUPS / 2)) "/mnt/x/{}/f@" || exit 1
+        next=$there
+    done
+}
+
+# catching_up NUMBER: the other half; each in its turn looks into all mounts at once, so somebody gets many units at any time, also
+# while its arrays are being copied
+catching_up() {
+    cgroup=$((CGROUPS / 2 + $1))
+    while [ $cgroup -lt $CGROUPS ]; do
+        look
+        [ "$there" -ge $(((cgroup - CGROUPS / 2) * (MOUNTS - 100) / (CGROUPS / 2))) ] || { sleep 0.05; continue; }
+        lab-load walk 0 "$there" "$root/top/mid/$cgroup" "/mnt/r/{}/none$cgroup" || exit 1
+        cgroup=$((cgroup + WORKERS))
     done
 }
 
@@ -46,7 +59,9 @@ churner() {
 lab-load mounts 0 10 /mnt/r/{}
 pids=
 for worker in $(seq 0 $((WORKERS - 1))); do
-    worker "$worker" 2>"/run/race/worker$worker.err" &
+    keeping_up "$worker" 2>"/run/race/worker$((2 * worker)).err" &
+    pids="$pids $!"
+    catching_up "$worker" 2>"/run/race/worker$((2 * worker + 1)).err" &
     pids="$pids $!"
 done
 churner &
