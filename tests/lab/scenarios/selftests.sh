@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # The kernel's own selftests of memory cgroups, five times; none fails that does not fail without patches.
+# lab: hand=*
 # lab: kernels=7.3-* nodes=2 memory=2048 timeout=3600 programs=test_kmem,test_memcontrol files=selftests-base.txt
 # lab: allow="WARNING: .*at hrtimer_forward" append=no_timer_check
 #
