@@ -224,7 +224,7 @@ static int count_lists(EstimateLists *l, uint32_t ids_per_unit, uint64_t *units,
  * Units that dying memcgs would still have. Their lists are gone, to the parent, but nobody reclaims from them: the bits in their maps
  * are as they were when they were removed, and where there is a bit, there was a list.
  */
-static void count_dying(const Census *c, Estimate *e, uint64_t *units) {
+static void count_dying(const Census *c, uint32_t ids_per_unit, Estimate *e, uint64_t *units) {
         bool counted = c->allocation == CENSUS_ALLOCATION_ON_DEMAND;
 
         e->units_dying_known = counted || e->bits_known;
@@ -234,7 +234,7 @@ static void count_dying(const Census *c, Estimate *e, uint64_t *units) {
 
         for (size_t i = 1; i < c->n_memcgs; i++) {
                 const CensusMemcg *m = &c->memcgs[i];
-                uint64_t used = 0;
+                uint64_t used = 0, most;
 
                 if (m->state != CENSUS_DYING)
                         continue;
@@ -242,7 +242,9 @@ static void count_dying(const Census *c, Estimate *e, uint64_t *units) {
                 for (uint32_t k = 0; k < m->n_nodes; k++)
                         if (c->nodes[m->first_node + k].units_used > used)
                                 used = c->nodes[m->first_node + k].units_used;
-                units[i] = counted ? m->units : used * m->n_nodes;
+                most = count_all(c, m, ids_per_unit);
+                used *= m->n_nodes;
+                units[i] = counted ? m->units : used < most ? used : most;
                 e->units_dying += units[i];
         }
 }
@@ -261,7 +263,7 @@ static int count_on_demand(const Census *c, EstimateLists *l, uint32_t ids_per_u
         r = count_lists(l, ids_per_unit, units, &e->lists);
         if (r < 0)
                 return r;
-        count_dying(c, e, units);
+        count_dying(c, ids_per_unit, e, units);
         /* The root has all of its units from the start: they hold the counters of shrinkers that work for nobody in particular. */
         units[0] = count_all(c, &c->memcgs[0], ids_per_unit);
 
