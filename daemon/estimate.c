@@ -159,9 +159,11 @@ static uint32_t ids_of_unit_now(const Census *c) {
 static uint64_t count_units(const Census *c, uint32_t ids, uint32_t ids_per_unit) {
         uint32_t now = ids_of_unit_now(c), end = c->totals.ids_end;
 
-        if (end > 0 && ids_per_unit != now && ids >= now) {
-                if (end <= ids - now)
-                        end = ids - now + 1;
+        if (end > 0 && ids > 0 && ids_per_unit != now) {
+                uint32_t before_last = (ids - 1) / now * now;
+
+                if (end <= before_last)
+                        end = before_last + 1;
                 if (end < ids)
                         ids = end;
         }
