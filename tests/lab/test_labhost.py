@@ -358,10 +358,10 @@ class Selftests(unittest.TestCase):
             subprocess.run(["tar", "-cJf", top / "deb/usr/src/linux.tar.xz", "-C", top, "linux"], check=True)
             subprocess.run(["dpkg-deb", "-b", top / "deb", top / "x.deb"], check=True, capture_output=True)
             (top / "out").mkdir()
-            selftests.unpack(top / "x.deb", top / "out", ("*/a/*.c",))
+            debian.unpack_source(top / "x.deb", top / "out", ("*/a/*.c",))
             self.assertEqual([str(p.relative_to(top / "out")) for p in (top / "out").rglob("*.*")], ["a/wanted.c"])
             with self.assertRaisesRegex(LabError, "tar failed"):
-                selftests.unpack(top / "x.deb", top / "out", ("*/c/*",))
+                debian.unpack_source(top / "x.deb", top / "out", ("*/c/*",))
 
 
 class Cpio(unittest.TestCase):

@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import time
 from dataclasses import dataclass
@@ -218,19 +217,7 @@ class Tree:
             shutil.rmtree(self.directory / name, ignore_errors=True)
         unpacking = self.directory / "unpacking"
         unpacking.mkdir()
-        # The package's only large file is a tar archive: out of one and into the other without a stop on disk.
-        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", self.deb], stdout=subprocess.PIPE) as package:
-            with tarfile.open(fileobj=package.stdout, mode="r|") as archive:
-                for member in archive:
-                    if member.isfile() and member.name.endswith(".tar.xz"):
-                        with subprocess.Popen(["tar", "-xJ", "--strip-components=1", "-C", unpacking],
-                                              stdin=subprocess.PIPE) as child:
-                            shutil.copyfileobj(archive.extractfile(member), child.stdin)
-                            child.stdin.close()
-                        if child.returncode != 0:
-                            raise LabError(f"{self.deb}: tar failed with {child.returncode}")
-        if package.returncode != 0:
-            raise LabError(f"{self.deb}: dpkg-deb failed with {package.returncode}")
+        debian.unpack_source(self.deb, unpacking)
         if not (unpacking / "mm/shrinker.c").exists():
             raise LabError(f"{self.deb}: no kernel source in it")
         unpacking.rename(self.source)

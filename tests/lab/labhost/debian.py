@@ -10,7 +10,9 @@ import functools
 import hashlib
 import os
 import re
+import shutil
 import subprocess
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -173,6 +175,27 @@ Dir::Etc::preferencesparts "/dev/null";
 def deb_path(directory, name, version):
     """Our own name for a downloaded package; apt's own escapes the epoch, which kernels have none of."""
     return Path(directory) / f"{name}_{version}_{ARCHITECTURE}.deb"
+
+
+def unpack_source(deb, directory, members=()):
+    """The one tar archive in a package of kernel source, without its first directory; members: shell patterns, all if none.
+
+    Out of one archive and into the other, without a stop on disk.
+    """
+    patterns = ("--wildcards", *members) if members else ()
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as package:
+        with tarfile.open(fileobj=package.stdout, mode="r|") as archive:
+            for member in archive:
+                if member.isfile() and member.name.endswith(".tar.xz"):
+                    with subprocess.Popen(["tar", "-xJ", "--strip-components=1", "-C", directory, *patterns],
+                                          stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+                        shutil.copyfileobj(archive.extractfile(member), child.stdin)
+                        child.stdin.close()
+                        error = child.stderr.read().decode(errors="replace").strip()
+                    if child.returncode != 0:
+                        raise LabError(f"{deb}: tar failed with {child.returncode}: {error}")
+    if package.returncode != 0:
+        raise LabError(f"{deb}: dpkg-deb failed with {package.returncode}")
 
 
 def compare_packages(a, b):

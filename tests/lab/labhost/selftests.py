@@ -13,8 +13,6 @@ import fcntl
 import hashlib
 import json
 import shutil
-import subprocess
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -57,7 +55,7 @@ def _build(deb, entry):
         source, target = Path(temporary) / "source", Path(temporary) / "entry"
         source.mkdir()
         target.mkdir()
-        unpack(deb, source, MEMBERS)
+        debian.unpack_source(deb, source, MEMBERS)
         directory = source / DIRECTORY / "cgroup"
         if not (directory / "Makefile").exists():
             raise LabError(f"{deb}: no {DIRECTORY}/cgroup in it")
@@ -72,20 +70,3 @@ def _build(deb, entry):
         (target / "info.json").write_text(json.dumps({"deb": deb.name, "compiler": builds.compiler()}, indent=1),
                                           encoding="utf-8")
         target.rename(entry)
-
-
-def unpack(deb, directory, members):
-    """What matches the members (shell patterns) of the one tar archive in a package of kernel source."""
-    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as package:
-        with tarfile.open(fileobj=package.stdout, mode="r|") as archive:
-            for member in archive:
-                if member.isfile() and member.name.endswith(".tar.xz"):
-                    with subprocess.Popen(["tar", "-xJ", "--strip-components=1", "-C", directory, "--wildcards", *members],
-                                          stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-                        shutil.copyfileobj(archive.extractfile(member), child.stdin)
-                        child.stdin.close()
-                        error = child.stderr.read().decode(errors="replace").strip()
-                    if child.returncode != 0:
-                        raise LabError(f"{deb}: tar failed with {child.returncode}: {error}")
-    if package.returncode != 0:
-        raise LabError(f"{deb}: dpkg-deb failed with {package.returncode}")
