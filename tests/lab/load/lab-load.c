@@ -89,6 +89,17 @@ static int open_home(void) {
         return open_procs(home ? home : "/sys/fs/cgroup");
 }
 
+/* Makes a file, for who waits for it, and waits for a signal. */
+static void __attribute__((noreturn)) say_ready(const char *path) {
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+        if (fd < 0)
+                die("make", path);
+        close(fd);
+        for (;;)
+                pause();
+}
+
 static void do_mounts(unsigned first, unsigned count, char **argv) {
         char path[PATH_SIZE];
 
@@ -282,12 +293,7 @@ static void hold(unsigned first, unsigned count, char **argv, int fresh) {
                 if (fresh && rmdir(path) < 0)
                         die("rmdir", path);
         }
-        int ready = open(argv[1], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-        if (ready < 0)
-                die("make", argv[1]);
-        close(ready);
-        for (;;)
-                pause();
+        say_ready(argv[1]);
 }
 
 /*
@@ -319,12 +325,7 @@ static void do_huge(unsigned first, unsigned count, char **argv) {
         for (unsigned i = 0; !argv[2] && i < count; i++)
                 if (madvise(start + i * huge, huge / 2, MADV_DONTNEED) < 0)
                         die("give back", "memory");
-        int ready = open(argv[1], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-        if (ready < 0)
-                die("make", argv[1]);
-        close(ready);
-        for (;;)
-                pause();
+        say_ready(argv[1]);
 }
 
 /* In the cgroup argv[0], reads one page in every 256 KiB of the file argv[1]: each gets a node of the page cache's tree to itself. */
