@@ -271,7 +271,7 @@ static void do_writes(unsigned first, unsigned count, char **argv) {
 }
 
 /* Makes a socket in each cgroup argv[0] and keeps it; says so by a file argv[1], and waits for a signal. */
-static void hold(unsigned first, unsigned count, char **argv, int fresh) {
+static void __attribute__((noreturn)) hold(unsigned first, unsigned count, char **argv, int fresh) {
         struct rlimit limit = { .rlim_cur = count + 64UL, .rlim_max = count + 64UL };
         char path[PATH_SIZE];
         int home = open_home();
@@ -300,7 +300,7 @@ static void hold(unsigned first, unsigned count, char **argv, int fresh) {
  * In the cgroup argv[0], anonymous memory of that many huge pages; half of each is given back, which puts it on the list of those to
  * split. With "whole" as argv[2] nothing is given back: memory to push out. Stays in the cgroup.
  */
-static void do_huge(unsigned first, unsigned count, char **argv) {
+static void __attribute__((noreturn)) do_huge(unsigned first, unsigned count, char **argv) {
         const size_t huge = 2UL << 20;
 
         (void)first;
@@ -347,12 +347,12 @@ static void do_scatter(unsigned first, unsigned count, char **argv) {
                 die("read", argv[1]);
 }
 
-static void do_hold(unsigned first, unsigned count, char **argv) {
+static void __attribute__((noreturn)) do_hold(unsigned first, unsigned count, char **argv) {
         hold(first, count, argv, 0);
 }
 
 /* Makes the cgroups and removes each at once: dying memcgs, more of them than there can be live ones. */
-static void do_sockets(unsigned first, unsigned count, char **argv) {
+static void __attribute__((noreturn)) do_sockets(unsigned first, unsigned count, char **argv) {
         hold(first, count, argv, 1);
 }
 
