@@ -249,10 +249,10 @@ writeback_hold() {
 
 # pin_writeback CGROUP FILE: a dirty inode with cgroup writeback. Its bdi_writeback holds the css. Needs memory and io on
 # v2, writeback_hold, and one of the writeback_files. Do not sync.
-# The pause: the kernel makes the bdi_writeback without sleeping, out of the per-cpu memory that is at hand. A new cgroup
-# has just used that up, and a worker gets more; when there is none, the inode quietly goes to the root's.
+# The kernel makes the bdi_writeback without sleeping, out of the per-cpu memory that is at hand. A new cgroup has just used
+# that up, and when there is none, the inode quietly goes to the root's. So another cgroup comes and goes, and leaves its own.
 pin_writeback() {
-    cgroup_make "$1" && sleep 0.2 &&
+    cgroup_make "$1" && mkdir "$LAB_MEMORY/lab-spare" && rmdir "$LAB_MEMORY/lab-spare" && sleep 0.5 &&
         cgroup_run "$1" dd if=/dev/zero of="$2" bs=4096 count=5 conv=notrunc 2>/dev/null &&
         rmdir "$1"
 }
