@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# 200,000 dying memcgs in one guest, each held by one socket of one process: all are in the census, once, with their pin.
+# 200,000 dying memcgs in one guest, each held by one socket of one process: all are in the census, once, with one reference.
 # lab: hand=* kernels=7.3-* nodes=2 memory=14336 timeout=3600 programs=shrinkwatchctl,lab-load,census-compare,kcore-census
 
 COUNT=${LAB_MANY:-200000}
