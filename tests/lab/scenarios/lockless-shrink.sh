@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Reclaim from 4,000 cgroups with 4,000 mounts: shrinkers behind a lock (6.1) and without one (7.3).
 # lab: hand=*
-# lab: kernels="6.1 7.3 7.3-*" append=no_timer_check nodes=1 memory=3072 timeout=900 programs=lab-load,lockless-touch,lockless-sample
+# lab: kernels="6.1 7.3 7.3-*" nodes=1 memory=3072 timeout=900 programs=lab-load,lockless-touch,lockless-sample
 #
 # A measurement. tests/lab/run puts the figures of several kernels side by side; tests/lab/lockless.md has a table, and says how
 # to read it.

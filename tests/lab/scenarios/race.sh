@@ -8,7 +8,6 @@ root=$LAB_MEMORY/race
 out=/tmp/census.json
 
 host() { grep -o "\"$1\": *[^,}]*" $out | head -n 1 | sed 's/.*: *//; s/"//g'; }
-estimated() { grep -o '"units_on_demand": *[0-9]*' /tmp/estimate.json | head -n 1; }
 
 mkdir /mnt/r /mnt/x /run/race /run/tree
 for i in $(seq 0 $((CGROUPS - 1))); do echo "$i" >/run/tree/f"$i"; done
@@ -17,7 +16,6 @@ cgroup_make "$root/top/mid" "$root/churn"
 echo +memory >"$root/top/mid/cgroup.subtree_control"
 echo +memory >"$root/churn/cgroup.subtree_control"
 lab-load cgroups 0 $CGROUPS "$root/top/mid/{}"
-slab_flush 512 1024
 
 # A name that is not in a tmpfs leaves lists and nothing on them; one in ext4 sets bits. $there: mounts that are made
 look() { there=$(cat /run/race/mounted 2>/dev/null); there=${there:-0}; } # empty while it is being written

@@ -2,7 +2,7 @@
 # The kernel's own selftests of memory cgroups, five times; none fails that does not fail without patches.
 # lab: hand=*
 # lab: kernels=7.3-* nodes=2 memory=2048 timeout=3600 programs=test_kmem,test_memcontrol files=selftests-base.txt
-# lab: allow="WARNING: .*at hrtimer_forward" append=no_timer_check
+# lab: allow="WARNING: .*at hrtimer_forward"
 #
 # (The message: the scheduler's deadline server, woken late on a host that has too much to do.)
 #
