@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Our census against kcore-census, memcg by memcg: two readers that share no code. For a machine that holds still; the two look at
- * different moments, so what differs is looked at again a few times.
+ * different moments, so what differs is looked at again a few times. While dying memcgs still go, it does not hold still yet: tries
+ * whose number of memcgs is another one than before do not count.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -12,6 +13,7 @@
 #include "daemon/util.h"
 
 #define TRIES 10
+#define TRIES_MOVING 200
 
 DEFINE_CLEANUP(Reading, reading_free)
 
@@ -94,7 +96,8 @@ static void compare_memcg(const Census *c, uint32_t i, const json_t *o) {
                         compare_node(c->nodes + m->first_node + k, json_array_get(nodes, k), c->options.flat, serial);
 }
 
-static int compare(Probe *probe) {
+/* 0: equal; the number of memcgs that we saw goes to *ret_n if there was a census. */
+static int compare(Probe *probe, size_t *ret_n) {
         _cleanup_(reading_freep) Reading *r = NULL;
         _cleanup_(freep) char *line = NULL;
         FILE *f = popen("kcore-census", "r");
@@ -109,6 +112,7 @@ static int compare(Probe *probe) {
                         (void)pclose(f);
                 return -1;
         }
+        *ret_n = r->census->n_memcgs;
         while (getline(&line, &size, f) >= 0) {
                 json_t *o = json_loads(line, 0, NULL);
                 json_t *totals = json_object_get(o, "totals");
@@ -142,16 +146,20 @@ static int compare(Probe *probe) {
 int main(void) {
         ProbeError e = {};
         Probe *probe;
+        size_t n = 0;
         int r = -1;
 
         if (probe_new(&probe, &e) < 0) {
                 printf("# %s\n", e.text);
                 return 1;
         }
-        for (unsigned i = 0; i < TRIES && r < 0; i++) {
+        for (unsigned i = 0, still = 0; still < TRIES && i < TRIES_MOVING && r < 0; i++) {
+                size_t before = n;
+
                 if (i > 0)
                         (void)usleep(300000);
-                r = compare(probe);
+                r = compare(probe, &n);
+                still = n == before ? still + 1 : 1;
         }
         probe_free(probe);
         return r < 0;

@@ -247,15 +247,17 @@ writeback_hold() {
 # undo. The cgroup is gone only some time after the unpin_*: free work is queued behind RCU; use wait_eq.
 #
 
-# pin_writeback CGROUP FILE: a dirty inode with cgroup writeback. Its bdi_writeback holds the css. Needs memory and io on
-# v2, writeback_hold, and one of the writeback_files. Do not sync.
+# write_pages CGROUP FILE: five pages of one of the writeback_files, dirtied by the cgroup.
 # The kernel makes the bdi_writeback without sleeping, out of the per-cpu memory that is at hand. A new cgroup has just used
 # that up, and when there is none, the inode quietly goes to the root's. So another cgroup comes and goes, and leaves its own.
-pin_writeback() {
-    cgroup_make "$1" && mkdir "$LAB_MEMORY/lab-spare" && rmdir "$LAB_MEMORY/lab-spare" && sleep 0.5 &&
-        cgroup_run "$1" dd if=/dev/zero of="$2" bs=4096 count=5 conv=notrunc 2>/dev/null &&
-        rmdir "$1"
+write_pages() {
+    mkdir "$LAB_MEMORY/lab-spare" && rmdir "$LAB_MEMORY/lab-spare" && sleep 0.5 &&
+        cgroup_run "$1" dd if=/dev/zero of="$2" bs=4096 count=5 conv=notrunc 2>/dev/null
 }
+
+# pin_writeback CGROUP FILE: a dirty inode with cgroup writeback. Its bdi_writeback holds the css. Needs memory and io on
+# v2, writeback_hold, and one of the writeback_files. Do not sync.
+pin_writeback() { cgroup_make "$1" && write_pages "$1" "$2" && rmdir "$1"; }
 
 unpin_writeback() { rm "$1"; }  # evicting the inode lets go of its bdi_writeback
 

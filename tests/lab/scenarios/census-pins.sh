@@ -83,8 +83,7 @@ check_eq "dying memcgs pinned by writeback" "$(grep -c '"cause": *"writeback"' $
 # A file system in a file of another one: once that is frozen, what is dirty in the first cannot be written.
 # (Freezing the first itself would write everything, and a clean bdi_writeback lets go of its memcg.)
 pin_frozen() {
-    cgroup_make "$root/frozen" &&
-        cgroup_run "$root/frozen" dd if=/dev/zero of=/mnt/inner/0 bs=4096 count=5 conv=notrunc 2>/dev/null &&
+    cgroup_make "$root/frozen" && write_pages "$root/frozen" /mnt/inner/0 &&
         fsfreeze --freeze /mnt/outer && rmdir "$root/frozen"
 }
 check "a cgroup that wrote to a device that is frozen" pin_frozen
