@@ -3,10 +3,7 @@
 # lab: hand="7.3-plain 7.3-units63"
 # lab: nodes=2 possible=7 memory=2048 timeout=900 programs=host-counts,host-dying,census-compare,kcore-census,shrinkwatchctl
 
-export SHRINKWATCH_TEST_SLOW=1
 check_eq "possible nodes in the census" \
     "$(shrinkwatchctl census --direct --json | grep -o '"possible_nodes": *[0-9]*' | grep -o '[0-9]*$')" 7
-for test in host-counts host-dying; do
-    $test || notok "$test ends well: exit status $?"
-done
+host_tests host-counts host-dying
 check "equal to kcore-census, memcg by memcg" census-compare && sed 's/^/#   /' /run/lab-check.out

@@ -4,13 +4,10 @@
 # lab: nodes=4 memory=2048 timeout=1500
 # lab: programs=host-counts,host-cursor,host-dying,host-paths,host-rights,host-churn,census-compare,kcore-census,shrinkwatchctl
 
-export SHRINKWATCH_TEST_SLOW=1
 compare() { check "$1: equal to kcore-census, memcg by memcg" census-compare && sed 's/^/#   /' /run/lab-check.out; }
 
 compare "at the start"
-for test in host-rights host-counts host-dying host-paths host-cursor host-churn; do
-    $test || notok "$test ends well: exit status $?"
-done
+host_tests host-rights host-counts host-dying host-paths host-cursor host-churn
 check_eq "what the tests left behind" "$(find "$LAB_MEMORY" -mindepth 1 -type d | wc -l)" 0
 check_eq "mounts that they left" "$(grep -c shrinkwatch-test /proc/self/mounts)" 0
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # A second opinion without our code: drgn counts units, states and references of each memcg as shrinkwatchctl does.
-# lab: hand="7.3-plain 7.3-units63"
+# lab: hand=*
 # lab: kernels="7.3-*" root=debian13 vmlinux=yes files="drgn/census.py drgn/compare.py"
 # lab: nodes=2 possible=3 memory=2048 timeout=1200 programs=shrinkwatchctl
 

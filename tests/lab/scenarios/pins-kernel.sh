@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # The helpers make dying cgroups, each kind by its own pin, and the kernel counts them as we do.
-# lab: hand="7.3-plain 7.3-units63 7.3-ondemand"
+# lab: hand="6.12 7.3-plain 7.3-units63 7.3-ondemand"
 # lab: nodes=2 timeout=240
 
 WRITEBACK=7 SWAP=5 SOCKET=3 FREE=11
