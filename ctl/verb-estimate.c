@@ -157,7 +157,7 @@ static void add_dying(Text *t, const Forecast *f) {
                 text_add_string(t, "at least ");
         text_add_count_of(t, e->units_dying, "unit", "units");
         text_add_string(t, e->units_dying_at_least ?
-                                   ", those with a bit set: the lists that brought them went up. It may be more, and the total with it.\n" :
+                                   ", those with a bit set: their lists have moved to the parent. The units without a set bit are not counted, so the total may be higher.\n" :
                                    ", which are counted: this kernel allocates on demand.\n");
 }
 

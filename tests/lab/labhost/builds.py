@@ -109,9 +109,13 @@ def get(name, say=lambda text: None):
 
 
 @contextlib.contextmanager
-def _building():
+def _building(say):
     with open(kernels.cache_directory() / "build.lock", "a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"# another build is going on, it has {file.name}: waiting for its end")
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -144,12 +148,13 @@ def source(say, refresh=False):
 def build(wanted, say=lambda text: None, refresh=False):
     """Build what the cache does not have → {name: Kernel}. Takes minutes each; says how long each stage took."""
     found = {}
-    with _building():
+    with _building(say):
         package = _timed(say, "source at hand", source, say, refresh)
         for name in sorted(wanted, key=lambda n: names().index(n)):
             entry = kernels.cache_directory() / "kernels" / name / f"linux_{package[1]}-b{build_hash(variant(name))}"
             if not entry.exists():
-                say(f"# {name}: building {package[0]} {package[1]} {variant(name).about}")
+                say(f"# {name}: building {package[0]} {package[1]} {variant(name).about}; on two CPUs about half an hour, or minutes if "
+                    "most of it is there already")
                 _build(name, package, entry, say)
             found[name] = kernels.Kernel(name, entry)
     return found
@@ -157,7 +162,7 @@ def build(wanted, say=lambda text: None, refresh=False):
 
 def prune(say):
     """Remove what no variant is made from any more, and source and objects. The next build begins anew."""
-    with _building():
+    with _building(say):
         wanted = {cached(name)[-1].directory for name in names() if cached(name)}
         for entry in (kernels.cache_directory() / "kernels").glob("7.3-*/*"):
             if entry not in wanted:

@@ -75,7 +75,7 @@ def load(name):
     """A scenario by name, or by the path of a file that ends in .sh."""
     path = Path(name) if name.endswith(".sh") else DIRECTORY / f"{name}.sh"
     if not path.is_file():
-        raise LabError(f"no scenario {name} (tests/lab/run --list names them)")
+        raise LabError(f"no file {name}" if name.endswith(".sh") else f"no scenario {name}; --list names them")
     comments = [line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
     text = [line for line in comments if line and not line.startswith(("SPDX-", "lab:"))]
     scenario = Scenario(path.stem, path, text[0] if text else "")

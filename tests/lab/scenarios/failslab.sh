@@ -36,7 +36,7 @@ inject_off() { echo 0 >$fail/probability; }
 # marked COMMAND...: its allocations may fail
 marked() { sh -c 'echo 1 >/proc/self/make-it-fail; exec "$0" "$@"' "$@"; }
 
-# tries WANTED COMMAND...: how many of 40 calls fail
+# failures COMMAND...: how many of 40 calls fail
 failures() {
     lab_failed=0
     for lab_try in $(seq 1 40); do
@@ -57,7 +57,7 @@ if [ -n "$demand" ]; then
     check "the error is told" grep -q "Cannot allocate memory" /run/lab-out
     inject_off
     census
-    for memcg in "" /a /a/b /a/b/c; do check_eq "units of $memcg" "$(units "$memcg")" 0; done
+    for memcg in "" /a /a/b /a/b/c; do check_eq "units of ${memcg:-the top}" "$(units "$memcg")" 0; done
 
     # Half of them fail: nodes half done, ancestors with a unit that the child has not got. Later calls complete it.
     inject shrinker_unit_install 50
