@@ -3,7 +3,8 @@
 # lab: kernels=7.3-* nodes=4 memory=2048 timeout=600 programs=shrinkwatchctl,lab-load
 
 # Every class of memcg is a directory: empty ones; some with names on one, on two file systems; some of that reclaimed; two levels,
-# where the upper ones have units for the lower ones; dying ones that had lists, and dying ones that had none.
+# where the upper ones have units for the lower ones; dying ones that had names, and dying ones that had a socket only,
+# whose inode brings a list, but sets no bit.
 EACH=23
 root=$LAB_MEMORY/estimate
 
