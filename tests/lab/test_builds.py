@@ -26,7 +26,7 @@ class Patches(unittest.TestCase):
         self.assertEqual([p.name[:4] for p in self.series()], ["0001", "0002"])
         for path in self.series():
             text = path.read_text(encoding="utf-8")
-            self.assertRegex(text, r"\AFrom [0-9a-f]{40} .*\nFrom: .+ <.+>\nDate: .+\nSubject: \[PATCH\] mm: shrinker: ")
+            self.assertRegex(text, r"\AFrom [0-9a-f]{40} .*\nFrom: .+ <.+>\nDate: .+\nSubject: \[PATCH \d/2\] mm: shrinker: ")
             self.assertLess(max(len(line) for line in text.partition("\n---\n")[0].splitlines()), 81, path.name)
 
     def test_git_am_takes_them_one_after_the_other(self):
@@ -182,6 +182,14 @@ class Across(unittest.TestCase):
         for guess, verdict in ((0, "ok"), (8, "ok"), (9, "not ok")):
             got = self.estimate([memcg("/", units_on_demand=10), memcg("/table/1", units_on_demand=guess, state="dying")], truth)
             self.assertEqual([c.verdict for c in got[1]], [verdict], guess)
+
+    def test_dying_ones_with_names_are_seen_by_half(self):
+        truth = [memcg("/", units=10), memcg("/estimate/dying-lists/1", units=12, state="dying")]
+        for guess, verdict in ((0, "not ok"), (5, "not ok"), (6, "ok"), (12, "ok"), (13, "not ok")):
+            got = self.estimate([memcg("/", units_on_demand=10),
+                                 memcg("/estimate/dying-lists/1", units_on_demand=guess, state="dying")], truth)
+            self.assertEqual([c.verdict for c in got[1]], [verdict], guess)
+            self.assertIn(f"dying ones keep 12, of which it knew {guess}", got[1][0].text)
 
     def test_nothing_to_compare_is_a_failure(self):
         self.assertEqual([c.verdict for c in across.estimates("estimate", {}, "7.3-ondemand", {}, "units_63")[1]], ["not ok"])
