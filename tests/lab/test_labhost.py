@@ -139,6 +139,35 @@ class Guest(unittest.TestCase):
         self.assertEqual(len(guest.complaints(console, ())), 4)
         self.assertEqual(len(guest.complaints(console, ("at mm/x.c",))), 3)
 
+    def test_each_complaint(self):
+        for line in ("BUG kmalloc-512 (Not tainted): Right Redzone overwritten",
+                     "BUG: kernel NULL pointer dereference, address: 0000000000000000",
+                     "kernel BUG at mm/shrinker.c:100!",
+                     "BUG: MAX_LOCKDEP_CHAINS too low!",
+                     "kmemleak: 12 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
+                     "INFO: trying to register non-static key.",
+                     "INFO: lockdep is turned off.",
+                     "EXT4-fs error (device loop0): ext4_lookup:1855: inode #12: comm sh: iget: checksum invalid",
+                     "XFS (loop0): Corruption detected. Unmount and run xfs_repair",
+                     "XFS (loop0): Metadata corruption detected at xfs_agf_verify+0x1/0x2, xfs_agf block 0x1",
+                     "XFS (loop0): Internal error i != 1 at line 1 of file fs/xfs/libxfs/xfs_alloc.c."):
+            console = f"[    1.000000] {line}\n"
+            self.assertEqual(len(guest.complaints(console, ())), 1, line)
+            self.assertEqual(guest.complaints(console, (re.escape(line[:12]),)), [], line)
+            self.assertEqual(guest.complaints(f"{line}\n", ()), [], line)  # no line of the kernel's
+
+    def test_no_complaint(self):
+        for line in ("kmemleak: Kernel memory leak detector initialized (mem pool available: 60864)",
+                     "kmemleak: 0 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
+                     "Running RCU self tests", "rcu: \tRCU lockdep checking is enabled.",
+                     "Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar",
+                     "EXT4-fs (loop9): mounted filesystem 89d187dd r/w without journal. Quota mode: disabled.",
+                     "EXT4-fs (loop9): unmounting filesystem 89d187dd.",
+                     "EXT4-fs (loop9): mounted filesystem with ordered data mode. Opts: errors=remount-ro",
+                     "SGI XFS with security attributes, no debug enabled", "XFS (loop0): Mounting V5 Filesystem 89d187dd",
+                     "XFS (loop0): Ending clean mount", "VFS: DEBUG build", "CONFIG_DEBUG: y", "INFO: lockdep is on"):
+            self.assertEqual(guest.complaints(f"[    1.000000] {line}\n", ()), [], line)
+
     def judge(self, result, console="[    1.000000] Linux version 1\n", reason=None):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "console.log"

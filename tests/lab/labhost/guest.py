@@ -16,10 +16,13 @@ from . import LabError, initramfs, rootimage
 # A kernel that prints one of these has failed, whatever the scenario says. Lines of the kernel only: those start with
 # a time stamp, and programs do not write to this port.
 COMPLAINT = re.compile(
-    r"BUG:|WARNING:|\bOops\b|general protection fault|Kernel panic|kernel BUG at|soft lockup|hard LOCKUP|"
+    r"\bBUG[: ]|WARNING:|\bOops\b|general protection fault|Kernel panic|kernel BUG at|soft lockup|hard LOCKUP|"
     r"rcu.*(self-detected stall|detected stalls|stall on)|INFO: task .* blocked for more than|"
     r"UBSAN:|KASAN:|KFENCE:|refcount_t:|list_(add|del) corruption|Bad page|double free|"
-    r"\] Out of memory:|unregister_netdevice: waiting|sysfs: cannot create duplicate")
+    r"\] Out of memory:|unregister_netdevice: waiting|sysfs: cannot create duplicate|"
+    # What ends the debug kernel's watch, and what it found; file systems that lost something.
+    r"kmemleak: [1-9]\d* new suspected memory leaks|INFO: trying to register non-static key|lockdep is turned off|"
+    r"EXT4-fs error|XFS .*: (Metadata )?([Cc]orruption|[Ii]nternal error)")
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\]")
 
 # (regular expression, reason) of complaints that say nothing about us
