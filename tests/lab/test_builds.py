@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Kernels of our own and what is compared across guests: the host's side, without a compiler, a guest or a network."""
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -144,7 +146,7 @@ class Variants(unittest.TestCase):
                 entry = kernels.cache_directory() / "kernels/7.3-ondemand" / f"linux_{version}-b{key}"
                 entry.mkdir(parents=True)
                 (entry / "info.json").write_text(json.dumps(
-                    {"name": "linux-source-7.3", "version": version, "release": "r"}))
+                    {"name": "linux-source-7.3", "version": version, "release": "r", "debs": [], "modules": {}, "builtin": []}))
             found = builds.get("7.3-ondemand")
             self.assertEqual(found.package[1], "7.3.10-1")
             self.assertEqual((found.family, found.build), ("7.3", "ondemand"))
@@ -153,6 +155,31 @@ class Variants(unittest.TestCase):
             builds.prune(lambda text: None)
             self.assertEqual([p.name for p in entry.parent.iterdir()], [found.directory.name])
             self.assertFalse(tree.exists())
+
+
+    def test_prune_leaves_the_kernels_of_guests_that_run(self):
+        class Waits(Exception):
+            pass
+
+        def say(text):
+            self.assertIn("waiting for its end", text)
+            raise Waits
+        with tempfile.TemporaryDirectory() as directory, \
+                mock.patch.dict(os.environ, SHRINKWATCH_CACHE=directory), mock.patch.object(builds, "compiler", lambda: "1"):
+            entry = kernels.cache_directory() / "kernels/7.3-ondemand/old"
+            entry.mkdir(parents=True)
+            with kernels.locked(exclusive=False), self.assertRaises(Waits):
+                builds.prune(say)
+            self.assertTrue(entry.exists())
+            # What a build that was killed left, and a damaged entry, go with the old ones.
+            entry.with_name(".building-killed").mkdir()
+            damaged = entry.with_name(f"linux_1-b{builds.build_hash(builds.variant('7.3-ondemand'))}")
+            damaged.mkdir()
+            (damaged / "info.json").touch()
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                builds.prune(lambda text: None)
+            self.assertIn("info.json is damaged", said.getvalue())
+            self.assertEqual(list(entry.parent.iterdir()), [])
 
 
 def memcg(path, **keys):

@@ -93,7 +93,7 @@ class Scenarios(unittest.TestCase):
         for name in scenario.names():
             item = scenario.load(name)
             self.assertTrue(item.title, f"{name} has no title")
-            for pattern in item.kernels:
+            for pattern in (*item.kernels, *item.hand):
                 self.assertTrue(fnmatch.filter((*kernels.SERIES, *builds.names()), pattern), f"{name}: {pattern}")
 
     def test_header(self):
@@ -104,9 +104,23 @@ class Scenarios(unittest.TestCase):
 
     def test_mistakes(self):
         for line in ("node=3", "nodes", "nodes=many", "hierarchy=v3", 'allow="("', "root=debian1", "root=debian13 hierarchy=v1",
-                     "vmlinux=yes", "root=debian13 vmlinux=maybe", "files=nowhere/file"):
+                     "vmlinux=yes", "root=debian13 vmlinux=maybe", "files=nowhere/file", 'append="a', "memory=-5", "cpus=0",
+                     "nodes=0", "nodes=65", "possible=65", "timeout=0"):
             with self.assertRaises(LabError, msg=line):
                 self.load(f"# lab: {line}\n")
+
+    def test_a_mistake_names_the_file_and_what_may_be(self):
+        with self.assertRaisesRegex(LabError, r"\.sh: memory: -5 is no number from 32 to \d+"):
+            self.load("# lab: memory=-5\n")
+        with self.assertRaisesRegex(LabError, r"\.sh: .*append=\"a.*No closing quotation"):
+            self.load('# lab: append="a\n')
+
+    def test_not_utf8(self):
+        with tempfile.NamedTemporaryFile(suffix=".sh") as file:
+            file.write(b"# K\xf6nig\n")
+            file.flush()
+            with self.assertRaisesRegex(LabError, "is not UTF-8"):
+                scenario.load(file.name)
 
 
 class Guest(unittest.TestCase):
@@ -129,6 +143,10 @@ class Guest(unittest.TestCase):
         self.assertEqual(self.read(text.replace("../", "")).files, {"a": data})
         self.assertNotIn("../a", self.read(text).files)  # a guest does not choose where its files go
         torn = self.read("lab-file a\nlab-data AAAA\nlab-done a\n")
+        self.assertEqual((torn.files, torn.checks[0].verdict), ({}, "not ok"))
+        packed = gzip.compress(data)
+        spoiled = base64.b64encode(packed[:10] + b"\xff" * 9 + packed[19:]).decode()  # right at the ends, wrong between
+        torn = self.read(f"lab-file a\nlab-data {spoiled}\nlab-done a\n")
         self.assertEqual((torn.files, torn.checks[0].verdict), ({}, "not ok"))
 
     def test_complaints(self):
@@ -218,6 +236,9 @@ class RootImage(unittest.TestCase):
                 path.mkdir(parents=True)
             for name in ("7.3-plain-here", "7.3-plain-gone"):
                 (Path(directory) / "roots/vmlinux" / name).touch()
+            for name in ("roots/.building-killed", "roots/vmlinux/.building-killed/tree"):  # of runs that were killed
+                (Path(directory) / name).mkdir(parents=True)
+            (Path(directory) / "roots/stray").touch()
             rootimage.prune()
             left = {path.name for path in (Path(directory) / "roots").rglob("*")}
         self.assertEqual(left, {root.name, "vmlinux", "7.3-plain-here"})
@@ -391,6 +412,9 @@ class Selftests(unittest.TestCase):
             self.assertEqual([str(p.relative_to(top / "out")) for p in (top / "out").rglob("*.*")], ["a/wanted.c"])
             with self.assertRaisesRegex(LabError, "tar failed"):
                 debian.unpack_source(top / "x.deb", top / "out", ("*/c/*",))
+            (top / "x.deb").write_bytes((top / "x.deb").read_bytes()[:200])
+            with self.assertRaises(LabError):
+                debian.unpack_source(top / "x.deb", top / "out")
 
 
 class Cpio(unittest.TestCase):

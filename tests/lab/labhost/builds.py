@@ -10,7 +10,6 @@ compiler. All variants of one configuration are built in the same tree, one afte
 written only when its text changes; so each costs what its patches touch, and no more.
 """
 
-import contextlib
 import fcntl
 import functools
 import hashlib
@@ -97,9 +96,7 @@ def build_hash(wanted):
 
 def cached(name):
     """Complete entries of a variant as it is now, oldest source first."""
-    parent = kernels.cache_directory() / "kernels" / name
-    entries = [kernels.Kernel(name, p.parent) for p in parent.glob(f"*-b{build_hash(variant(name))}/info.json")]
-    return sorted(entries, key=functools.cmp_to_key(lambda a, b: debian.compare_packages(a.package, b.package)))
+    return kernels.entries(name, f"*-b{build_hash(variant(name))}")
 
 
 def get(name, say=lambda text: None):
@@ -108,15 +105,8 @@ def get(name, say=lambda text: None):
     return found[-1] if found else build([name], say)[name]
 
 
-@contextlib.contextmanager
 def _building(say):
-    with open(kernels.cache_directory() / "build.lock", "a", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"# another build is going on, it has {file.name}: waiting for its end")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return kernels.holding("build.lock", fcntl.LOCK_EX, say, "another build is going on")
 
 
 def source(say, refresh=False):
@@ -128,7 +118,7 @@ def source(say, refresh=False):
     here.sort(key=functools.cmp_to_key(debian.compare_packages))
     if here and not refresh:
         return here[-1]
-    with kernels.locked(exclusive=True):
+    with kernels.locked(exclusive=True, say=say):
         apt = debian.Apt(kernels.cache_directory() / "apt-source", SUITES)
         try:
             apt.update()
@@ -163,12 +153,13 @@ def build(wanted, say=lambda text: None, refresh=False):
 def prune(say):
     """Remove what no variant is made from any more, and source and objects. The next build begins anew."""
     with _building(say):
-        wanted = {cached(name)[-1].directory for name in names() if cached(name)}
-        for entry in (kernels.cache_directory() / "kernels").glob("7.3-*/*"):
-            if entry not in wanted:
-                say(f"# {entry.parent.name}: removing {entry.name}")
-                shutil.rmtree(entry)
         shutil.rmtree(kernels.cache_directory() / "work", ignore_errors=True)
+        with kernels.locked(exclusive=True, say=say):  # guests that run may have one of them
+            wanted = {cached(name)[-1].directory for name in names() if cached(name)}
+            for entry in (kernels.cache_directory() / "kernels").glob("7.3-*/*"):
+                if entry not in wanted:
+                    say(f"# {entry.parent.name}: removing {entry.name}")
+                    kernels.remove(entry)
 
 
 def _timed(say, what, function, *arguments):

@@ -6,6 +6,7 @@ machine's sources, lists and hooks are neither used nor changed. Its proxies and
 them many machines reach nothing.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -184,18 +185,27 @@ def unpack_source(deb, directory, members=()):
     """
     patterns = ("--wildcards", *members) if members else ()
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as package:
-        with tarfile.open(fileobj=package.stdout, mode="r|") as archive:
-            for member in archive:
-                if member.isfile() and member.name.endswith(".tar.xz"):
-                    with subprocess.Popen(["tar", "-xJ", "--strip-components=1", "-C", directory, *patterns],
-                                          stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-                        shutil.copyfileobj(archive.extractfile(member), child.stdin)
-                        child.stdin.close()
-                        error = child.stderr.read().decode(errors="replace").strip()
-                    if child.returncode != 0:
-                        raise LabError(f"{deb}: tar failed with {child.returncode}: {error}")
+        try:
+            with tarfile.open(fileobj=package.stdout, mode="r|") as archive:
+                for member in archive:
+                    if member.isfile() and member.name.endswith(".tar.xz"):
+                        _untar(deb, archive.extractfile(member), directory, patterns)
+        except tarfile.TarError as e:
+            raise LabError(f"{deb}: {e}") from e
     if package.returncode != 0:
         raise LabError(f"{deb}: dpkg-deb failed with {package.returncode}")
+
+
+def _untar(deb, source, directory, patterns):
+    with subprocess.Popen(["tar", "-xJ", "--strip-components=1", "-C", directory, *patterns],
+                          stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        with contextlib.suppress(BrokenPipeError):  # it ended early: why is in its status and its stderr
+            shutil.copyfileobj(source, child.stdin)
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
+        error = child.stderr.read().decode(errors="replace").strip()
+    if child.returncode != 0:
+        raise LabError(f"{deb}: tar failed with {child.returncode}: {error}")
 
 
 def compare_packages(a, b):

@@ -8,10 +8,11 @@ import re
 import subprocess
 import threading
 import time
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import LabError, initramfs, rootimage
+from . import LabError, initramfs, rootimage, rundir
 
 # A kernel that prints one of these has failed, whatever the scenario says. Lines of the kernel only: those start with
 # a time stamp, and programs do not write to this port.
@@ -102,7 +103,7 @@ def command(kernel, image, scenario, directory, drives=()):
 def boot(kernel, scenario, programs, directory):
     """Boot, run, judge → Result. directory: an empty one, for logs; what the guest gives goes into its folder given."""
     directory = Path(directory)
-    image = directory / "initramfs"
+    image = directory / rundir.IMAGE
     config = {"kernel": kernel.family, "build": kernel.build, "hierarchy": scenario.hierarchy, "nodes": scenario.nodes,
               "possible": max(scenario.possible, scenario.nodes), "scenario": scenario.name}
     initramfs.build(image, kernel, scenario, programs, config)
@@ -157,7 +158,7 @@ def read_output(text, result):
         elif name and line == f"lab-done {name}":
             try:
                 result.files[name] = gzip.decompress(base64.b64decode("".join(data)))
-            except (ValueError, OSError, EOFError) as e:
+            except (ValueError, OSError, EOFError, zlib.error) as e:
                 result.checks.append(Check("not ok", f"the file {name} arrives whole: {e}"))
             name = None
         elif match := re.fullmatch(r"lab-exit (\d+)", line):

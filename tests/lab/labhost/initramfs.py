@@ -105,55 +105,62 @@ def busybox():
 
 
 def build(output, kernel, scenario, programs, config):
-    """Write the image of one guest.
+    """Write the image of one guest: all of it, or none.
 
     scenario: what it runs, and whether it does so right here or in a root image.
     programs: paths of executables, each put into /usr/local/bin under its own name.
     config: {name: value}, what guest/init reads as /lab/config.
     """
-    with open(output, "wb") as file:
-        cpio = Cpio(file)
-        # One tree for programs and libraries, as Debian has it: wherever a path points, the file is there.
-        for directory in ("bin", "sbin", "lib", "lib64"):
-            cpio.directory(f"/usr/{directory}")
-            cpio.symlink(f"/{directory}", f"usr/{directory}")
-        for directory in ("/dev", "/proc", "/sys", "/run", "/tmp", "/mnt", "/root", "/etc", "/var/log"):
-            cpio.directory(directory)
-        cpio.symlink("/var/run", "/run")
-        cpio.device("/dev/console", 5, 1)
-        cpio.regular("/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
-        cpio.regular("/etc/group", b"root:x:0:\nnogroup:x:65534:\n")
-        cpio.regular("/etc/machine-id", b"5b1ec0de5b1ec0de5b1ec0de5b1ec0de\n")
-        cpio.regular("/init", (GUEST / ("root-init" if scenario.root else "init")).read_bytes(), 0o755)
-        cpio.regular("/lab/lib.sh", (GUEST / "lib.sh").read_bytes())
-        cpio.regular("/lab/scenario.sh", scenario.path.read_bytes())
-        cpio.regular("/lab/config", "".join(
-            f"LAB_{name.upper()}='{value}'\n" for name, value in config.items()).encode())
-        for path in BASE_FILES:
-            if os.path.exists(path):
-                cpio.regular(path, Path(path).read_bytes())
+    try:
+        with open(output, "wb") as file:
+            _write(Cpio(file), kernel, scenario, programs, config)
+    except BaseException:
+        Path(output).unlink(missing_ok=True)
+        raise
 
-        for name in scenario.files:
-            cpio.regular(f"/lab/{'files/' * bool(scenario.root)}{os.path.basename(name)}",
-                         (GUEST.parent / name).read_bytes())
-        if scenario.root:
-            for path, content, mode in rootimage.root_files():
-                if isinstance(content, str):
-                    cpio.symlink(f"/lab/root{path}", content)
-                else:
-                    cpio.regular(f"/lab/root{path}", content, mode)
-            _add_private_programs(cpio, programs)
-        else:
-            _add_programs(cpio, programs)
-        _add_modules(cpio, kernel)
-        path, applets = busybox()
-        cpio.regular("/usr/bin/busybox", Path(path).read_bytes(), 0o755)
-        for applet in applets:  # last, so that a program carried in full wins over the applet of its name
-            directory, name = os.path.split("/" + applet.lstrip("/"))
-            if not directory.startswith("/usr"):
-                directory = "/usr" + directory
-            cpio.symlink(f"{directory}/{name}", "/usr/bin/busybox")
-        cpio.close()
+
+def _write(cpio, kernel, scenario, programs, config):
+    # One tree for programs and libraries, as Debian has it: wherever a path points, the file is there.
+    for directory in ("bin", "sbin", "lib", "lib64"):
+        cpio.directory(f"/usr/{directory}")
+        cpio.symlink(f"/{directory}", f"usr/{directory}")
+    for directory in ("/dev", "/proc", "/sys", "/run", "/tmp", "/mnt", "/root", "/etc", "/var/log"):
+        cpio.directory(directory)
+    cpio.symlink("/var/run", "/run")
+    cpio.device("/dev/console", 5, 1)
+    cpio.regular("/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
+    cpio.regular("/etc/group", b"root:x:0:\nnogroup:x:65534:\n")
+    cpio.regular("/etc/machine-id", b"5b1ec0de5b1ec0de5b1ec0de5b1ec0de\n")
+    cpio.regular("/init", (GUEST / ("root-init" if scenario.root else "init")).read_bytes(), 0o755)
+    cpio.regular("/lab/lib.sh", (GUEST / "lib.sh").read_bytes())
+    cpio.regular("/lab/scenario.sh", scenario.path.read_bytes())
+    cpio.regular("/lab/config", "".join(
+        f"LAB_{name.upper()}='{value}'\n" for name, value in config.items()).encode())
+    for path in BASE_FILES:
+        if os.path.exists(path):
+            cpio.regular(path, Path(path).read_bytes())
+
+    for name in scenario.files:
+        cpio.regular(f"/lab/{'files/' * bool(scenario.root)}{os.path.basename(name)}",
+                     (GUEST.parent / name).read_bytes())
+    if scenario.root:
+        for path, content, mode in rootimage.root_files():
+            if isinstance(content, str):
+                cpio.symlink(f"/lab/root{path}", content)
+            else:
+                cpio.regular(f"/lab/root{path}", content, mode)
+        _add_private_programs(cpio, programs)
+    else:
+        _add_programs(cpio, programs)
+    _add_modules(cpio, kernel)
+    path, applets = busybox()
+    cpio.regular("/usr/bin/busybox", Path(path).read_bytes(), 0o755)
+    for applet in applets:  # last, so that a program carried in full wins over the applet of its name
+        directory, name = os.path.split("/" + applet.lstrip("/"))
+        if not directory.startswith("/usr"):
+            directory = "/usr" + directory
+        cpio.symlink(f"{directory}/{name}", "/usr/bin/busybox")
+    cpio.close()
 
 
 def _add_programs(cpio, programs):

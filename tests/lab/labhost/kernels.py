@@ -4,7 +4,7 @@
     CACHE/apt/                    lists and state of our own apt
     CACHE/debs/*.deb              packages as downloaded, hashes checked
     CACHE/kernels/SERIES/ENTRY/   what a guest needs of them: vmlinuz, config, modules/*.ko, info.json
-    CACHE/lock                    flock: exclusive while fetching or pruning, shared while a guest is being prepared
+    CACHE/lock                    flock: exclusive while fetching or pruning, shared while guests run
 
 ENTRY is NAME_VERSION-rHASH: package name, package version, and a hash of the recipe below, so a change of either makes
 a new entry and none is ever modified. Entries are built beside their place and renamed into it; a directory that
@@ -25,12 +25,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import LabError, debian
+from . import LabError, debian, explain
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,57 @@ def cache_directory():
         path = Path(os.environ["XDG_CACHE_HOME"]) / "shrinkwatch"
     else:
         path = Path(os.environ.get("HOME") or "/root") / ".cache/shrinkwatch"
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise LabError(f"the cache {path} cannot be used: {explain(e)}. SHRINKWATCH_CACHE names another directory") from e
     return path.resolve()
 
 
 @contextlib.contextmanager
-def locked(exclusive):
-    with open(cache_directory() / "lock", "a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+def holding(name, operation, say, other):
+    """A flock on CACHE/name. other: who may have it, told if that is to be waited for.
+
+    Whoever takes several takes them in this order: build.lock, lock, roots.lock or selftests.lock.
+    """
+    with open(cache_directory() / name, "a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"# {other}, it has {file.name}: waiting for its end")
+            fcntl.flock(file, operation)
         yield
+
+
+def locked(exclusive, say=lambda text: None):
+    """The lock of what guests are made from: shared to use it, exclusive to change it."""
+    if exclusive:
+        return holding("lock", fcntl.LOCK_EX, say, "a run of guests or another fetch is going on")
+    return holding("lock", fcntl.LOCK_SH, say, "a fetch is going on")
+
+
+def remove(path):
+    """A file, or a directory with all that is in it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+INFO = {"name": str, "version": str, "release": str, "debs": list, "modules": dict, "builtin": list}
+
+
+def read_info(directory):
+    """info.json of an entry; LabError if it is damaged, as by a disk that was full or a machine that went down."""
+    path = Path(directory) / "info.json"
+    try:
+        info = json.loads(path.read_text(encoding="utf-8"))
+        wrong = [key for key, kind in INFO.items() if not isinstance(info, dict) or not isinstance(info.get(key), kind)]
+        if wrong:
+            raise ValueError(f"no {', '.join(wrong)} in it")
+    except (OSError, ValueError) as e:
+        raise LabError(f"{path} is damaged ({explain(e)}): remove {path.parent}, and it is made again when it is needed") from e
+    return info
 
 
 class Kernel:
@@ -95,7 +138,7 @@ class Kernel:
     def __init__(self, series, directory):
         self.series = series
         self.directory = Path(directory)
-        self.info = json.loads((self.directory / "info.json").read_text(encoding="utf-8"))
+        self.info = read_info(directory)
         self.release = self.info["release"]
         self.package = (self.info["name"], self.info["version"])
         self.vmlinuz = self.directory / "vmlinuz"
@@ -105,11 +148,25 @@ class Kernel:
         return f"{self.series}: {self.package[0]} {self.package[1]}"
 
 
+_told = set()  # damaged entries that were told of
+
+
+def entries(series, pattern):
+    """Complete entries of that pattern, oldest version first. A damaged one is told of, once, and left out."""
+    found = []
+    for path in (cache_directory() / "kernels" / series).glob(f"{pattern}/info.json"):
+        try:
+            found.append(Kernel(series, path.parent))
+        except LabError as e:
+            if path not in _told:
+                print(f"# left out: {e}", file=sys.stderr, flush=True)
+            _told.add(path)
+    return sorted(found, key=functools.cmp_to_key(lambda a, b: debian.compare_packages(a.package, b.package)))
+
+
 def cached(series):
     """Complete entries of this series and this recipe, oldest version first."""
-    parent = cache_directory() / "kernels" / series
-    entries = [Kernel(series, p.parent) for p in parent.glob(f"*-r{recipe_hash()}/info.json")]
-    return sorted(entries, key=functools.cmp_to_key(lambda a, b: debian.compare_packages(a.package, b.package)))
+    return entries(series, f"*-r{recipe_hash()}")
 
 
 def get(series, say=lambda text: None):
@@ -120,7 +177,7 @@ def get(series, say=lambda text: None):
 
 def fetch(names, say=lambda text: None, prune=False):
     """The newest kernels that the mirrors have → {series: Kernel}. LabError if one can be had from nowhere."""
-    with locked(exclusive=True):
+    with locked(exclusive=True, say=say):
         apt = debian.Apt(cache_directory() / "apt", sorted({s for name in names for s in SERIES[name].suites}))
         unreachable = None
         try:
@@ -156,9 +213,12 @@ def _prune(kernel, say):
     for entry in kernel.directory.parent.iterdir():
         if entry != kernel.directory:
             say(f"# {kernel.series}: removing {entry.name}")
-            shutil.rmtree(entry)
-    used = {deb for p in (cache_directory() / "kernels").glob("*/*/info.json")
-            for deb in json.loads(p.read_text(encoding="utf-8"))["debs"]}
+            remove(entry)
+    try:
+        used = {deb for p in (cache_directory() / "kernels").glob("*/*/info.json") for deb in read_info(p.parent)["debs"]}
+    except LabError as e:
+        say(f"# not removing packages, an entry does not tell which it needs: {e}")
+        return
     for deb in (cache_directory() / "debs").glob("*.deb"):
         if deb.name not in used:
             deb.unlink()
@@ -240,9 +300,15 @@ class Tree:
     def _image(self, module):
         name, data = self.packed[module]
         if name.endswith(".xz"):
-            return lzma.decompress(data)
+            try:
+                return lzma.decompress(data)
+            except lzma.LZMAError as e:
+                raise LabError(f"{name} cannot be unpacked: {e}") from e
         if name.endswith(".zst"):
-            return subprocess.run(["zstd", "-dc"], input=data, stdout=subprocess.PIPE, check=True).stdout
+            done = subprocess.run(["zstd", "-dc"], input=data, stdout=subprocess.PIPE, check=False)
+            if done.returncode != 0:
+                raise LabError(f"{name} cannot be unpacked: zstd ended with {done.returncode}")
+            return done.stdout
         return data
 
     def resolve(self, wanted):

@@ -13,7 +13,6 @@ one costs no new image. Squashfs, because mksquashfs makes it from mmdebstrap's 
 system is unpacked on the host's disk, and owners need no privilege. A guest lays a tmpfs over it.
 """
 
-import contextlib
 import fcntl
 import hashlib
 import json
@@ -99,7 +98,7 @@ def get(name, say=lambda text: None):
     """The image, made first if the cache has none."""
     if cached(name):
         return cached(name)
-    with _building():
+    with _building(say):
         if not cached(name):
             _build(name, entry(name), say)
     return cached(name)
@@ -107,24 +106,21 @@ def get(name, say=lambda text: None):
 
 def prune(say=lambda text: None):
     """Remove images of other recipes, and each vmlinux whose kernel is gone."""
-    with _building():
+    with kernels.locked(exclusive=True, say=say), _building(say):  # guests that run may have one of them
         used = {entry(name) for name in ROOTS}
         for path in _directory().iterdir():
             if path.name != "vmlinux" and path not in used:
                 say(f"# removing root image {path.name}")
-                shutil.rmtree(path)
+                kernels.remove(path)
         there = {f"{path.parent.name}-{path.name}" for path in (kernels.cache_directory() / "kernels").glob("*/*")}
         for path in _directory().glob("vmlinux/*"):
             if path.name not in there:
                 say(f"# removing vmlinux of {path.name}")
-                path.unlink()
+                kernels.remove(path)  # a directory if it is of a run that was killed
 
 
-@contextlib.contextmanager
-def _building():
-    with open(kernels.cache_directory() / "roots.lock", "a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _building(say):
+    return kernels.holding("roots.lock", fcntl.LOCK_EX, say, "another run is making a root image")
 
 
 def machine_apt_options():
@@ -189,8 +185,12 @@ def vmlinux(kernel, say=lambda text: None):
     path = directory / f"{kernel.series}-{kernel.directory.name}"
     if path.exists():
         return path
-    with _building():
+    with _building(say):
+        if path.exists():
+            return path
         directory.mkdir(exist_ok=True)
+        for leftover in directory.glob(".building-*"):  # of a run that was killed; we hold the lock
+            shutil.rmtree(leftover)
         say(f"# {kernel.series}: making a drive of its vmlinux")
         with tempfile.TemporaryDirectory(dir=directory, prefix=".building-") as temporary:
             tree = Path(temporary) / "tree"

@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import LabError, rootimage
+from . import LabError, explain, rootimage
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "scenarios"
 HIERARCHIES = ("v2", "v1", "hybrid")
@@ -44,6 +44,21 @@ def words(text):
     return tuple(text.replace(",", " ").split())
 
 
+# What a number may be. 64 nodes are as many as a guest can have (guest.command), 255 CPUs as QEMU's APIC.
+RANGES = {"nodes": (1, 64), "possible": (0, 64), "cpus": (1, 255), "memory": (32, 1 << 20), "timeout": (1, 7 * 86400)}
+
+
+def number(key):
+    """How a number of RANGES is read."""
+    least, most = RANGES[key]
+
+    def read(text):
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
+            raise ValueError(f"{text} is no number from {least} to {most}")
+        return int(text)
+    return read
+
+
 def hierarchy(text):
     if text not in HIERARCHIES:
         raise ValueError(f"not one of {', '.join(HIERARCHIES)}")
@@ -64,8 +79,8 @@ def yes_or_no(text):
 
 # key → how its value is read
 KEYS = {
-    "kernels": words, "hierarchy": hierarchy, "nodes": int, "possible": int, "cpus": int, "memory": int,
-    "timeout": int, "append": str, "programs": words, "optional": words, "allow": lambda text: (text,),
+    "kernels": words, "hierarchy": hierarchy, **{key: number(key) for key in RANGES},
+    "append": str, "programs": words, "optional": words, "allow": lambda text: (text,),
     "root": root, "vmlinux": yes_or_no, "files": words, "hand": words,
 }
 ADDING = ("programs", "optional", "files", "allow")  # these gather over several mentions
@@ -76,13 +91,23 @@ def load(name):
     path = Path(name) if name.endswith(".sh") else DIRECTORY / f"{name}.sh"
     if not path.is_file():
         raise LabError(f"no file {name}" if name.endswith(".sh") else f"no scenario {name}; --list names them")
-    comments = [line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as e:
+        raise LabError(f"{path} is not UTF-8: {e}") from e
+    except OSError as e:
+        raise LabError(explain(e)) from e
+    comments = [line[1:].strip() for line in lines if line.startswith("#")]
     text = [line for line in comments if line and not line.startswith(("SPDX-", "lab:"))]
     scenario = Scenario(path.stem, path, text[0] if text else "")
     for line in comments:
         if not line.startswith("lab:"):
             continue
-        for word in shlex.split(line[len("lab:"):]):
+        try:
+            settings = shlex.split(line[len("lab:"):])
+        except ValueError as e:
+            raise LabError(f"{path}: '{line}': {e}") from e
+        for word in settings:
             key, equals, value = word.partition("=")
             if key not in KEYS or not equals:
                 raise LabError(f"{path}: '{word}' is no KEY=VALUE with a key of {', '.join(KEYS)}")

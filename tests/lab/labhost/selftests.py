@@ -39,8 +39,7 @@ def get(name, say=lambda text: None):
     entry = kernels.cache_directory() / "selftests" / f"{package}_{version}-s{build_hash()}"
     if not entry.exists():
         # A lock of its own: a kernel that is being built is not to be waited for.
-        with open(kernels.cache_directory() / "selftests.lock", "a", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with kernels.holding("selftests.lock", fcntl.LOCK_EX, say, "another run is building selftests"):
             if not entry.exists():
                 say(f"# building {', '.join(PROGRAMS)} of {package} {version}")
                 _build(deb, entry)
