@@ -4,6 +4,7 @@
 
 import contextlib
 import io
+import fcntl
 import json
 import os
 import re
@@ -136,6 +137,20 @@ class Variants(unittest.TestCase):
             patch.write_text("--- a/mm/one.c\n+++ b/mm/one.c\n@@ -1 +1 @@\n-other\n+new\n")
             with self.assertRaises(LabError):
                 tree.patch([patch])
+
+    def test_what_make_leaves_behind_keeps_the_lock(self):
+        with tempfile.TemporaryDirectory() as directory:
+            fake = Path(directory) / "make"
+            fake.write_text("#!/bin/sh\nsleep 1 >/dev/null 2>&1 &\n")
+            fake.chmod(0o755)
+            name = Path(directory) / "lock"
+            with open(name, "w", encoding="utf-8") as lock, mock.patch.dict(os.environ, PATH=f"{directory}:{os.environ['PATH']}"):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                builds.Tree(("p", "1", "a.deb"), builds.variant("7.3-plain"), lock)._make(Path(directory) / "log", "all")
+            with open(name, "w", encoding="utf-8") as again:
+                with self.assertRaises(BlockingIOError):
+                    fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(again, fcntl.LOCK_EX)
 
     def test_entries(self):
         with tempfile.TemporaryDirectory() as directory, \

@@ -138,14 +138,14 @@ def source(say, refresh=False):
 def build(wanted, say=lambda text: None, refresh=False):
     """Build what the cache does not have → {name: Kernel}. Takes minutes each; says how long each stage took."""
     found = {}
-    with _building(say):
+    with _building(say) as lock:
         package = _timed(say, "source at hand", source, say, refresh)
         for name in sorted(wanted, key=lambda n: names().index(n)):
             entry = kernels.cache_directory() / "kernels" / name / f"linux_{package[1]}-b{build_hash(variant(name))}"
             if not entry.exists():
                 say(f"# {name}: building {package[0]} {package[1]} {variant(name).about}; on two CPUs about half an hour, or minutes if "
                     "most of it is there already")
-                _build(name, package, entry, say)
+                _build(name, package, entry, say, lock)
             found[name] = kernels.Kernel(name, entry)
     return found
 
@@ -169,9 +169,9 @@ def _timed(say, what, function, *arguments):
     return result
 
 
-def _build(name, package, entry, say):
+def _build(name, package, entry, say, lock):
     wanted = variant(name)
-    tree = Tree(package, wanted)
+    tree = Tree(package, wanted, lock)
     _timed(say, "unpacked", tree.unpack)
     _timed(say, "patched", tree.patch, wanted.patches)
     entry.parent.mkdir(parents=True, exist_ok=True)
@@ -199,7 +199,8 @@ def _build(name, package, entry, say):
 class Tree:
     """One source tree and its objects, in which one variant after the other is built."""
 
-    def __init__(self, package, wanted):
+    def __init__(self, package, wanted, lock=None):
+        self.lock = lock  # an open file
         digest = hashlib.sha256(json.dumps([compiler(), fragments(wanted)]).encode()).hexdigest()[:8]
         self.deb = package[2]
         self.directory = kernels.cache_directory() / "work" / f"{package[1]}-{digest}"
@@ -242,9 +243,11 @@ class Tree:
                    "KBUILD_BUILD_TIMESTAMP=Thu Jan  1 00:00:00 UTC 2026", "KBUILD_BUILD_USER=lab",
                    "KBUILD_BUILD_HOST=lab", "KBUILD_BUILD_VERSION=1", *words]
         with open(log, "ab") as output:
-            # setpriv: if this process is killed, make goes too.
+            # setpriv: if this process is killed, make goes too. What make has started may take a moment longer, and removes what it
+            # has not finished: it has the lock as well, so nobody else builds in this tree before it is gone.
             code = subprocess.run(["setpriv", "--pdeathsig", "TERM", *command], stdin=subprocess.DEVNULL, check=False,
-                                  stdout=output, stderr=output, env=clean | {"LC_ALL": "C.UTF-8"} | env).returncode
+                                  pass_fds=[self.lock.fileno()] if self.lock else [], stdout=output,
+                                  stderr=output, env=clean | {"LC_ALL": "C.UTF-8"} | env).returncode
         if code != 0:
             lines = Path(log).read_text(errors="replace").splitlines()
             raise LabError(f"make {' '.join(words)}: exit status {code}, in {self.directory}; the end of its log, "

@@ -88,7 +88,7 @@ def cache_directory():
 
 @contextlib.contextmanager
 def holding(name, operation, say, other):
-    """A flock on CACHE/name. other: who may have it, told if that is to be waited for.
+    """A flock on CACHE/name, for as long as the file that it gives is open somewhere. other: who may have it, told if that is to be waited for.
 
     Whoever takes several takes them in this order: build.lock, lock, roots.lock or selftests.lock.
     """
@@ -98,7 +98,7 @@ def holding(name, operation, say, other):
         except BlockingIOError:
             say(f"# {other}, it has {file.name}: waiting for its end")
             fcntl.flock(file, operation)
-        yield
+        yield file
 
 
 def locked(exclusive, say=lambda text: None):
