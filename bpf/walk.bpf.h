@@ -159,7 +159,8 @@ __noinline __u32 open_node(__u32 node) {
                 w.node_valid = SW_NODE_INFO;
                 bytes = map - info + w.ids / 8;
         }
-        if (in_vmalloc(info, w.css))
+        /* Up to a page kvmalloc() does not think of vmalloc; small objects may begin a page all the same. No kernel has smaller pages. */
+        if (bytes > 4096 && in_vmalloc(info, w.css))
                 w.node_valid |= SW_NODE_VMALLOC;
         w.node_info = info;
         return bytes;
