@@ -200,6 +200,7 @@ struct list_lru {
         struct list_lru_node *node;
         struct list_head list; /* on the ring of memcg-aware ones */
         int shrinker_id;       /* -1: its shrinker is not memcg-aware */
+        bool memcg_aware;      /* else it is not on the ring */
         struct xarray xa;      /* kmemcg_id → lists of that memcg; from 5.18: bbca91cca9a9 ("mm: list_lru: replace linear array with xarray") */
 };
 

@@ -200,9 +200,19 @@ static __always_inline void begin(void) {
         w.text = (__u64)READ(s, scan_objects);
         w.start = HEAD(sb, super_block, s_dentry_lru) + bpf_core_field_offset(struct list_lru, list);
         w.at = w.start;
-        if (!w.text || !on_list(w.start))
+        if (!w.text)
                 return;
-        control.phase = SW_PHASE_NEXT;
+        /*
+         * The lru of a superblock's dentries is memcg-aware wherever there is any. With cgroup.memory=nokmem the kernel makes none
+         * and puts none on the ring: no memcg has a list, which is all there is to tell.
+         */
+        if (bpf_core_field_exists(sb->s_dentry_lru.memcg_aware) && !READ(sb, s_dentry_lru.memcg_aware)) {
+                control.known = SW_KNOWN_SHRINKERS;
+                control.phase = SW_PHASE_DONE;
+                return;
+        }
+        /* It stays there as long as the file system does; that its neighbour does not point back is for a moment, while one is added. */
+        control.phase = on_list(w.start) ? SW_PHASE_NEXT : SW_PHASE_LOST;
 }
 
 SEC("raw_tp")

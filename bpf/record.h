@@ -101,7 +101,7 @@ struct sw_node {
         struct sw_head head;
         __u64 serial;
         __u32 node;
-        __u32 ids;         /* map_nr_max: shrinker ids that the array has room for */
+        __u32 ids;         /* map_nr_max: shrinker ids that the array has room for; 0 when no shrinker gets one (cgroup.memory=nokmem) */
         __u32 slots;       /* entries of the pointer array */
         __u32 units;       /* entries that hold a unit */
         __u32 bits;        /* bits set in the maps of the units: (memcg, node, shrinker) triples with something to scan */

@@ -138,22 +138,25 @@ __noinline __u32 open_node(__u32 node) {
                 return 0;
         if (bpf_core_type_exists(struct shrinker_info_unit)) {
                 __u32 per_unit = bpf_core_field_size(struct shrinker_info_unit, nr_deferred) / 8;
+                __u32 ids = 0;
+                __u64 n;
 
-                w.ids = READ((struct shrinker_info *)info, map_nr_max);
-                w.slots = (w.ids + per_unit - 1) / per_unit;
-                if (!w.ids || w.slots > SLOTS_MAX) {
-                        w.ids = 0;
-                        w.slots = 0;
+                /* Room for 0 ids is an answer: with cgroup.memory=nokmem no shrinker gets an id. A read that fails is none. */
+                if (bpf_core_read(&ids, sizeof(ids), &((struct shrinker_info *)info)->map_nr_max) < 0)
                         return 0;
-                }
+                n = ((__u64)ids + per_unit - 1) / per_unit;
+                if (n > SLOTS_MAX)
+                        return 0;
+                w.ids = ids;
+                w.slots = n;
                 w.node_valid = SW_NODE_INFO | SW_NODE_UNITS;
                 bytes = bpf_core_field_offset(struct shrinker_info, unit) + 8 * w.slots;
         } else {
                 struct shrinker_info___pre_v6_7 *flat = (void *)info;
                 __u64 deferred = (__u64)READ(flat, nr_deferred), map = (__u64)READ(flat, map);
 
-                /* One allocation: the struct, 8 bytes a counter, one bit an id. */
-                if (deferred <= info || map <= deferred || map - deferred > 64ULL * SLOTS_MAX)
+                /* One allocation: the struct, 8 bytes a counter, one bit an id. With no ids the map begins where the counters do. */
+                if (deferred <= info || map < deferred || map - deferred > 64ULL * SLOTS_MAX)
                         return 0;
                 w.ids = (map - deferred) / 8;
                 w.node_valid = SW_NODE_INFO;

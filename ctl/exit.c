@@ -10,7 +10,7 @@ const ExitMeaning exit_meanings[] = {
         { CTL_EXIT_USAGE, "The command line was not understood." },
         { CTL_EXIT_NOT_FOUND, "No such memory cgroup." },
         { CTL_EXIT_NOT_PERMITTED, "Not permitted: a capability is missing, or the kernel refuses BPF." },
-        { CTL_EXIT_NOT_SUPPORTED, "This kernel cannot be read: no BTF, no memory controller, or an unknown layout." },
+        { CTL_EXIT_NOT_SUPPORTED, "Not on this kernel: no BTF, memory controller, known layout, or shrinker ids." },
         { CTL_EXIT_INCOMPLETE, "The census is not complete." },
 };
 const size_t n_exit_meanings = ELEMENTSOF(exit_meanings);

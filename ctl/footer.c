@@ -50,6 +50,10 @@ void footer_add_listed(Text *t, size_t listed, size_t matched) {
 void footer_add_ids(Text *t, const Reading *reading) {
         uint64_t ids = reading->census->totals.ids, rest = 0;
 
+        if (ids == 0 && reading->complete) {
+                text_add_string(t, "Shrinker ids: none. No shrinker gets one where kernel memory is not accounted (cgroup.memory=nokmem).\n");
+                return;
+        }
         text_add_string(t, "Shrinker ids: room for ");
         text_add_count(t, ids);
         if (!reading->ids_in_use_known) {

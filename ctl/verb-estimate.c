@@ -178,7 +178,9 @@ static void add_host_assumptions(Text *t, const Forecast *f) {
         if (e->on_demand_known) {
                 text_add_string(t, "Lists found: ");
                 text_add_count(t, e->lists);
-                text_add_string(t, ". They are those of this moment: who opens files on more file systems will hold more.\n");
+                text_add_string(t, estimate_unaccounted(f->reading->census) ?
+                                           ". Accounting of kernel memory is off (cgroup.memory=nokmem): no memory cgroup below the root will hold one.\n" :
+                                           ". They are those of this moment: who opens files on more file systems will hold more.\n");
                 add_dying(t, f);
         } else {
                 text_add_string(t, "On demand is not known");
@@ -369,6 +371,14 @@ static const char *reason_of(const Probe *probe, const char *feature) {
         return NULL;
 }
 
+/* Arrays without room for any id: there never was a unit, and no other size of them would save anything. */
+static ExitCode nothing_to_estimate(const Census *census) {
+        return exit_complain(CTL_EXIT_NOT_SUPPORTED,
+                             "%s (cgroup.memory=nokmem on the kernel's command line): no shrinker has an id, so there is nothing to estimate",
+                             estimate_unaccounted(census) ? "accounting of kernel memory is off" :
+                                                            "this looks like a kernel without accounting of kernel memory");
+}
+
 static void drop_lists(EstimateLists **l) {
         if (*l)
                 (void)estimate_lists_free(*l);
@@ -391,6 +401,8 @@ ExitCode verb_estimate(const Options *options) {
         if (code != CTL_EXIT_OK)
                 return code;
 
+        if (reading->complete && reading->census->totals.ids == 0)
+                return nothing_to_estimate(reading->census);
         if (probe_has(probe, "lists")) {
                 code = read_lists(probe, reading->census, &lists);
                 if (code != CTL_EXIT_OK)

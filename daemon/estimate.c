@@ -118,6 +118,21 @@ int estimate_lists_add(EstimateLists *l, const struct sw_head *record) {
         return 0;
 }
 
+bool estimate_unaccounted(const Census *c) {
+        bool any = false;
+
+        for (size_t i = 1; i < c->n_memcgs; i++) {
+                const CensusMemcg *m = &c->memcgs[i];
+
+                if (m->state != CENSUS_LIVE)
+                        continue;
+                if (!(m->valid & SW_MEMCG_KMEM_ID) || m->kmemcg_id >= 0)
+                        return false;
+                any = true;
+        }
+        return any;
+}
+
 static int compare_lists(const void *a, const void *b) {
         const Lists *x = a, *y = b;
 

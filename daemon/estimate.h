@@ -67,6 +67,11 @@ DEFINE_CLEANUP(EstimateLists, estimate_lists_free)
 int estimate_lists_add(EstimateLists *l, const struct sw_head *record);
 
 /*
+ * Whether kernel memory is not accounted here (cgroup.memory=nokmem): then no live memcg below the root has an index in the list_lrus'
+ * arrays, nor will one have lists. False where no live memcg below the root told whether it has.
+ */
+bool estimate_unaccounted(const Census *census);
+/*
  * The estimate for this host, with the census' own alloc function. lists: of this census, or NULL: on demand is then unknown. Sorts the
  * lists in place, more may be added later. 0, -EINVAL (census not sealed, lists of another one), -ENOMEM.
  */

@@ -42,6 +42,7 @@ typedef struct ProbePass {
         uint64_t above;
         probe_record_t fn;
         void *userdata;
+        const char *nothing; /* what it means that the program finds nothing to start from */
 } ProbePass;
 
 /*

@@ -96,8 +96,7 @@ int probe_pass_run(ProbeProgram *program, const ProbeFacts *facts, const ProbePa
                         break;
                 }
                 if (phase == SW_PHASE_NONE) {
-                        r = probe_error_set(ret_error, -EOPNOTSUPP,
-                                            "the memory controller is disabled (cgroup_disable=memory on the kernel's command line): there are no memory cgroups to count");
+                        r = probe_error_set(ret_error, -EOPNOTSUPP, "%s", pass->nothing);
                         break;
                 }
                 r = pass->fn ? hand_on(program, control->used, pass, stats) : 0;

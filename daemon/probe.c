@@ -287,11 +287,15 @@ static uint64_t ask_cache(Probe *p, uint64_t addr, char *name, size_t size) {
         return p->cache->bss->size;
 }
 
+#define NO_MEMCGS "the memory controller is disabled (cgroup_disable=memory on the kernel's command line): there are no memory cgroups to count"
+#define NO_SHRINKER "the root file system of this process has no shrinker, so that nothing leads to the others"
+
 int probe_walk(Probe *p, unsigned flags, probe_record_t fn, void *userdata, ProbeStats *stats, ProbeError *ret_error) {
         const ProbePass pass = {
                 .flags = flags & PROBE_WALK_BITS ? SW_WALK_BITS : 0,
                 .fn = fn,
                 .userdata = userdata,
+                .nothing = NO_MEMCGS,
         };
         uint64_t bytes;
         int r;
@@ -317,7 +321,7 @@ int probe_walk(Probe *p, unsigned flags, probe_record_t fn, void *userdata, Prob
 }
 
 int probe_summary(Probe *p, uint64_t above, ProbeSummary *ret, ProbeStats *stats, ProbeError *ret_error) {
-        const ProbePass pass = { .flags = SW_WALK_SUMMARY, .above = above };
+        const ProbePass pass = { .flags = SW_WALK_SUMMARY, .above = above, .nothing = NO_MEMCGS };
         const struct sw_control *c;
         int r;
 
@@ -338,7 +342,7 @@ int probe_summary(Probe *p, uint64_t above, ProbeSummary *ret, ProbeStats *stats
 }
 
 int probe_rings(Probe *p, probe_record_t fn, void *userdata, ProbeStats *stats, ProbeError *ret_error) {
-        const ProbePass pass = { .fn = fn, .userdata = userdata };
+        const ProbePass pass = { .fn = fn, .userdata = userdata, .nothing = NO_SHRINKER };
         int r;
 
         if (!p->rings)
@@ -352,7 +356,7 @@ int probe_rings(Probe *p, probe_record_t fn, void *userdata, ProbeStats *stats, 
 }
 
 int probe_lists(Probe *p, probe_record_t fn, void *userdata, ProbeStats *stats, ProbeError *ret_error) {
-        const ProbePass pass = { .fn = fn, .userdata = userdata };
+        const ProbePass pass = { .fn = fn, .userdata = userdata, .nothing = NO_SHRINKER };
         int r;
 
         if (!p->lists)

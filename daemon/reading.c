@@ -121,7 +121,8 @@ typedef struct Rings {
         size_t fstypes_allocated;
         uint64_t ids;  /* above 0 */
         uint32_t last; /* the highest id */
-        bool has_zero; /* id 0 is a superblock's */
+        uint32_t zeros; /* superblocks that show id 0 */
+        char zero[SW_FSTYPE_MAX + 1]; /* the type of the first of them */
 } Rings;
 
 static int count_fstype(Rings *rings, const char *name) {
@@ -150,18 +151,26 @@ static int on_ring_record(const struct sw_head *record, void *userdata) {
 
                 if (record->size != sizeof(*s))
                         return -EBADMSG;
+                /* Without accounting of kernel memory no superblock's shrinker gets an id, and all of them may show 0: see id_zero(). */
                 if (s->id == 0) {
-                        /* Without accounting of kernel memory no superblock's shrinker gets an id, and all of them show 0. */
-                        if (rings->has_zero)
-                                return 0;
-                        rings->has_zero = true;
-                } else
-                        rings->ids++;
+                        if (rings->zeros++ == 0)
+                                (void)snprintf(rings->zero, sizeof(rings->zero), "%.*s", SW_FSTYPE_MAX, s->fstype);
+                        return 0;
+                }
+                rings->ids++;
                 if (s->id > 0 && (uint32_t)s->id > rings->last)
                         rings->last = (uint32_t)s->id;
                 return count_fstype(rings, record->valid & SW_SHRINKER_SB ? s->fstype : FSTYPE_NONE);
         }
         return pins_add(rings->reading->pins, record);
+}
+
+/*
+ * Whose id 0 is: an id is one shrinker's, so where several superblocks show 0 it is none of theirs, but what their memory was zeroed
+ * with.
+ */
+static int id_zero(Rings *rings) {
+        return count_fstype(rings, rings->zeros == 1 && rings->zero[0] ? rings->zero : FSTYPE_NONE);
 }
 
 static int compare_fstype(const void *a, const void *b) {
@@ -194,12 +203,17 @@ static int look_at_rings(Reading *r, Probe *probe, ProbeError *ret_error) {
                 if (stats.longest_slice_usec > r->walk.longest_slice_usec)
                         r->walk.longest_slice_usec = stats.longest_slice_usec;
                 if (k >= 0 && stats.shrinkers_known) {
-                        /* Id 0 is always in use: the first memcg-aware shrinker of a boot has it. Others without an id show 0 as well. */
+                        /*
+                         * Id 0 is in use wherever there are ids: the first memcg-aware shrinker of a boot has it. With
+                         * cgroup.memory=nokmem arrays may have room for none; that none is in use is known then, not unknown.
+                         */
+                        bool any = r->census->totals.ids > 0 || rings.ids > 0;
+
                         r->ids_in_use_known = true;
-                        r->ids_in_use = rings.ids + 1;
-                        census_set_ids_end(r->census, rings.last + 1);
-                        if (!rings.has_zero)
-                                k = count_fstype(&rings, FSTYPE_NONE);
+                        r->ids_in_use = rings.ids + any;
+                        census_set_ids_end(r->census, any ? rings.last + 1 : 0);
+                        if (any)
+                                k = id_zero(&rings);
                         break;
                 }
                 if (k < 0 && k != -EAGAIN)

@@ -30,7 +30,7 @@ typedef struct Reading {
         uint64_t added, gone; /* memcgs that came and went between the walk and the look after it */
 
         bool ids_in_use_known;
-        uint64_t ids_in_use; /* shrinkers with an id above 0, plus id 0 */
+        uint64_t ids_in_use; /* shrinkers with an id above 0, plus id 0; 0 where arrays have room for none */
         ReadingFstype *fstypes; /* most ids first */
         size_t n_fstypes;
 } Reading;

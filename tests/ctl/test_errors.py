@@ -181,6 +181,12 @@ def test_kernel():
                 check(f"and is a failure on a full disk, {text}", b"No space left" in run("support", "--json", stdout=full, host=host).stderr)
             equal(f"--model needs no kernel, {text}", run("estimate", "--model=memcgs=1,nodes=1,ids=1", host=host).returncode, OK)
 
+    for options in ([], ["--json"], ["--memcgs"]):
+        fails(f"nothing to estimate {options}", NOT_SUPPORTED, "estimate", *options, host="nokmem.txt",
+              says=["accounting of kernel memory is off (cgroup.memory=nokmem", "no shrinker has an id", "nothing to estimate"])
+    with TemporaryHost("host release=1 layout=units-64 v2=1 nodes=1 ids=0\ncg 1 0 / live kmem=-1\n") as host:
+        fails("nothing to estimate, and nobody tells why", NOT_SUPPORTED, "estimate", host=host, says=["looks like a kernel without accounting", "nokmem"])
+
     text = (HOSTS / "mixed.txt").read_text(encoding="utf-8") + "again\n"
     with TemporaryHost(text) as host:
         fails("a walk that never ends its way", INCOMPLETE, "census", host=host, says=["lost its place"])

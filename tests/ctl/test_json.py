@@ -139,6 +139,18 @@ def test_unknown():
     equal("unknown ids in use are null", [moved["host"][key] for key in ("shrinker_ids_in_use", "stranded_ids", "ids_by_fstype")], [None] * 3)
     equal("a memcg released while it was read is counted", moved["totals"]["dropped"], 1)
 
+    # Known, and zero: arrays without slots, and no shrinker with an id, whatever it shows.
+    none = document("census", host="nokmem.txt")
+    equal("nokmem: complete, settled, no claim of how units come", [none["host"][key] for key in ("complete", "settled", "allocation")], [True, True, "unknown"])
+    equal("nokmem: no ids", [none["host"][key] for key in ("shrinker_nr_max", "shrinker_ids_in_use", "stranded_ids", "ids_by_fstype")], [0, 0, 0, {}])
+    for zeros, want in ((1, {"tmpfs": 1, "ext4": 1}), (2, {"other": 1, "ext4": 1})):
+        with TemporaryHost("host release=1 layout=units-64 v2=1 nodes=1 ids=64\ncg 1 0 / live\nshrinker 3 ext4\n" + "shrinker 0 tmpfs\n" * zeros) as path:
+            host = document("census", host=path)["host"]
+            equal(f"id 0 is of {zeros} superblocks: none's where several show it", (host["shrinker_ids_in_use"], host["ids_by_fstype"]), (2, want))
+    equal("nokmem: no slots, no units", [none["totals"][key] for key in ("slots", "units", "unit_bytes", "uneven")], [0] * 4)
+    equal("nokmem: arrays", (none["totals"]["array_bytes"], none["totals"]["overhead_dying_bytes"]), (3 * 2 * 32, 2 * 32))
+    equal("nokmem: of each node", {tuple(n[key] for key in ("units", "slots", "array_bytes", "ids")) for m in none["memcgs"] for n in m["nodes"]}, {(0, 0, 32, 0)})
+
 
 def test_selection():
     equal("--columns keeps the members that say the same", [sorted(m) for m in document("census", "-o", "SERIAL,PATH", "-n", "1")["memcgs"]], [["path", "serial"]])
@@ -181,6 +193,12 @@ def test_others():
             equal(f"{host.split()[0]}: units of dying ones", [other["on_demand"][key] for key in dying], want)
             text = re.sub(r"\s+", " ", run("estimate", host=path).stdout.decode())
             check(f"{host.split()[0]}: said in the text", ("1 dying memory cgroup has 14 units, which are counted" if want[0] else "1 dying memory cgroup is left out") in text, text)
+    text = "host release=1 layout=units-64 v2=1 nodes=1 ids=128\ncg 1 0 / live kmem=-1\ncg 2 1 a live kmem="
+    for kmem, words in ((-1, "Lists found: 0. Accounting of kernel memory is off (cgroup.memory=nokmem): no memory cgroup"), (3, "Lists found: 0. They are those of this moment")):
+        with TemporaryHost(f"{text}{kmem}\n") as path:
+            equal(f"estimate: the root's units without lists, kmemcg_id {kmem}", document("estimate", host=path)["on_demand"]["units"], 2)
+            said = re.sub(r"\s+", " ", run("estimate", host=path).stdout.decode())
+            check(f"estimate: what that means, kmemcg_id {kmem}", words in said, said)
     equal("estimate: on demand is null without lists", document("estimate", host="flat.txt")["on_demand"], None)
     by_memcg = document("estimate", "--memcgs")
     equal("estimate --memcgs: the rest is as without", {k: v for k, v in by_memcg.items() if k not in ("memcgs", "host")}, {k: v for k, v in estimate.items() if k != "host"})

@@ -43,11 +43,14 @@ STORED = {
     "unsettled-census": ["census"],
     "root-only-census": ["census"],
     "root-only-creators": ["creators"],
+    "nokmem-census": ["census"],
+    "nokmem-creators": ["creators"],
+    "nokmem-show": ["show", "/system.slice"],
 }
 
 
 def host_of(name):
-    return next((f"{host}.txt" for host in ("flat", "on-demand", "unsettled", "root-only") if name.startswith(host)), "mixed.txt")
+    return next((f"{host}.txt" for host in ("flat", "on-demand", "unsettled", "root-only", "nokmem") if name.startswith(host)), "mixed.txt")
 
 
 def test_stored(update):
