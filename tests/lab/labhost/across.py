@@ -121,8 +121,8 @@ def estimates(scenario, plain, kernel, patched, key):
             else:
                 worst = max(worst, off)
         total1, total2 = (sum(u or 0 for _, u in side.values()) for side in (guess, truth))
-        text = (f"{scenario}, {phase[1]}: the estimate for {kernel} is within {TOLERANCE:.0%} in every class "
-                f"{'of live memcgs' if kept else ''}: off by {worst:.1%} at most, {total1:,} against {total2:,} units in all")
+        text = (f"{scenario}, {phase[1]}: the estimate for {kernel} is within {TOLERANCE:.0%} in every class"
+                f"{' of live memcgs' if kept else ''}: off by {worst:.1%} at most, {total1:,} against {total2:,} units in all")
         if kept:
             text += f"; dying ones keep {kept:,}, of which it knew {least:,}"
         checks.append(Check("ok" if worst <= TOLERANCE else "not ok", text))
