@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Kernels of our own: Debian's linux-source with the lab's configuration, without and with the lab's patches.
 
-    CACHE/kernels/VARIANT/ENTRY/   as for stock kernels, and vmlinux.zst with its DWARF, build.log
-    CACHE/work/TREE/src, obj       source and objects of one source version and configuration
-    CACHE/build.lock               flock: exclusive while building
+In the cache:
+
+    kernels/VARIANT/ENTRY/   as for stock kernels, and vmlinux.zst with its DWARF, build.log
+    work/TREE/src, obj       source and objects of one source version and configuration
+    build.lock               flock: exclusive while building
 
 ENTRY is named by the version of the source and a hash over all that a build is made from: configuration, patches,
 compiler. All variants of one configuration are built in the same tree, one after the other, and a file of the source is

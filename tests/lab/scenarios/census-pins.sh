@@ -86,7 +86,7 @@ pin_frozen() { # NAME FILE
     cgroup_make "$root/$1" && write_pages "$root/$1" "$2" && fsfreeze --freeze /mnt/outer && rmdir "$root/$1"
 }
 # Where folios hold references too it can be told that the kernel has none beside them: then it made no bdi_writeback, or has already
-# given it up (seen on 6.12, in about one run of five; not traced). That is nothing to show, and another cgroup tries.
+# given it up (seen on 6.12, in two of about six runs; not traced). That is nothing to show, and another cgroup tries.
 for try in 0 1 2 3; do
     frozen=frozen$try
     check "a cgroup that wrote to a device that is frozen" pin_frozen $frozen /mnt/inner/$try
