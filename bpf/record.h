@@ -39,6 +39,7 @@ enum sw_type {
         SW_TYPE_SHRINKER = 3, /* struct sw_shrinker */
         SW_TYPE_WB = 4,       /* struct sw_wb */
         SW_TYPE_LISTS = 5,    /* struct sw_lists */
+        SW_TYPE_EVENT = 6,    /* struct sw_event */
 };
 
 struct sw_head {
@@ -156,6 +157,58 @@ struct sw_lists {
 };
 
 /*
+ * Life events. Their maps and links outlive the daemon in systemd's file descriptor store, and a newer daemon meets them: a change of
+ * anything from here to the next rule raises the version, which is in the names they have there.
+ */
+#define SW_EVENTS_VERSION 1
+
+enum sw_event_kind {
+        SW_EVENT_CREATED = 0,  /* the cgroup's directory was made, with the memory controller */
+        SW_EVENT_REMOVED = 1,  /* its directory was removed: the memcg is dying */
+        SW_EVENT_RELEASED = 2, /* the last reference is gone: the cgroup and its memcg are freed */
+};
+
+/* Indices of the counters: per-CPU array, enum sw_counter → number. The first three are enum sw_event_kind. */
+enum sw_counter {
+        SW_COUNT_CREATED = 0,
+        SW_COUNT_REMOVED = 1,
+        SW_COUNT_RELEASED = 2,
+        SW_COUNT_LOST_DEATHS = 3,  /* removals whose time found no room */
+        SW_COUNT_LOST_RECORDS = 4, /* records that found no room in the ring */
+        _SW_COUNT_MAX,
+};
+
+/* flags of a struct sw_death */
+enum {
+        SW_DEATH_EXACT = 1U << 0, /* written by the program at the removal; else by user space: not later than that */
+};
+
+/* hash: css->serial_nr of the memory css → this */
+struct sw_death {
+        __u64 boot_nsec; /* CLOCK_BOOTTIME */
+        __u32 flags;
+        __u32 pad;
+};
+
+/* head.valid of a struct sw_event */
+enum {
+        SW_EVENT_SERIAL = 1U << 0, /* serial: a release comes when the css is gone */
+        SW_EVENT_NAME = 1U << 1,
+};
+
+/* One record of the ring. The name is that of the last component, right behind the struct, padded with zeros to eight. */
+struct sw_event {
+        struct sw_head head;
+        __u64 serial;    /* of the memory css */
+        __u64 cgroup_id; /* kernfs node id */
+        __u64 boot_nsec; /* CLOCK_BOOTTIME */
+        __u32 kind;      /* enum sw_event_kind */
+        __u16 name_len;
+        __u16 level;
+};
+/* ------------------------------------------------------------------------------------------------------------------------------ */
+
+/*
  * What user space asks of a slice, and what the slice says. One struct for every pass; it lies in the object's .bss, beside the buffer
  * that the records go to, and both are mapped into user space: nothing but BPF_PROG_TEST_RUN is called between two slices.
  */
@@ -219,3 +272,5 @@ _Static_assert(sizeof(struct sw_node) == 48, "record layout");
 _Static_assert(sizeof(struct sw_shrinker) == 48, "record layout");
 _Static_assert(sizeof(struct sw_wb) == 48 + SW_DEVICE_MAX, "record layout");
 _Static_assert(sizeof(struct sw_lists) == 24, "record layout");
+_Static_assert(sizeof(struct sw_death) == 16, "record layout");
+_Static_assert(sizeof(struct sw_event) == 40, "record layout");

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Advice: one table, from what was found to what can be done about it. For the journal, the catalog's text and the command line. */
+#pragma once
+
+#include "finding.h"
+
+typedef struct Advice {
+        const char *means;  /* one sentence: what the finding says */
+        const char *safe;   /* what is safe to do */
+        const char *costs;  /* what helps and costs something; "" when there is nothing */
+        const char *never;  /* what not to do; "" when there is nothing */
+        const char *setting; /* the key of shrinkwatchd.conf that governs it */
+} Advice;
+
+const Advice *advice_get(FindingKind kind);

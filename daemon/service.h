@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What systemd and we tell each other: readiness, status, watchdog, reload, the file descriptor store. Without systemd all of it does nothing. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "events.h"
+#include "util.h"
+
+/* Descriptors that the store gave us, with names; the environment is cleared of them. newly allocated. 0, or a negative errno. */
+int service_take_stored(EventsFd **ret, size_t *ret_n);
+/* Puts descriptors there (FDPOLL=0, one message each), and has others dropped by name. 1: done; 0: no systemd; a negative errno. */
+int service_store(const EventsFd *fds, size_t n);
+int service_drop(const char *name);
+
+int service_ready(const char *status);
+int service_status(const char *status);
+/* RELOADING=1 with MONOTONIC_USEC; to be followed by service_ready(). */
+int service_reloading(void);
+int service_stopping(const char *status);
+/* Half of WatchdogSec; 0: none is wanted. */
+uint64_t service_watchdog_usec(void);
+int service_ping(void);
+
+/* Gives up every capability for good: effective, permitted, inheritable, ambient; and the bounding set as far as allowed. 0, or a negative errno. */
+int service_drop_capabilities(void);
