@@ -36,6 +36,7 @@ typedef enum JournalMessage {
         JOURNAL_CONF,       /* something in the configuration that was not understood: file, line */
         JOURNAL_RELOAD_REFUSED, /* the configuration in force stays */
         JOURNAL_CENSUS_FAILED,  /* the first of a row; the row's end is a JOURNAL_DEGRADED that is cleared */
+        JOURNAL_RATES,      /* who makes and removes memory cgroups: on SIGUSR1 */
         JOURNAL_STATE,      /* a file of the state directory cannot be read or written */
         _JOURNAL_MESSAGE_MAX,
 } JournalMessage;
