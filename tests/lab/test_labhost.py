@@ -244,7 +244,7 @@ class RootImage(unittest.TestCase):
         self.assertEqual(left, {root.name, "vmlinux", "7.3-plain-here"})
 
     def test_unknown_names_are_told(self):
-        with self.assertRaisesRegex(LabError, "no root image debian1: debian13"):
+        with self.assertRaisesRegex(LabError, "no root image debian1: debian12, debian13"):
             rootimage.entry("debian1")
 
     def test_machine_options_hold_no_hooks(self):
