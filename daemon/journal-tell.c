@@ -130,8 +130,8 @@ static void say_raised(Sentence *s, const Snapshot *snapshot, const Finding *f) 
                 break;
         case FINDING_HOST:
                 say(s, "takes %s", value);
-                if (snapshot->memory_bytes > 0) {
-                        uint64_t tenths = mul_sat_u64(f->value / 1024, 1000) / (snapshot->memory_bytes / 1024 + 1);
+                if (snapshot->memory_bytes >= 1000) {
+                        uint64_t tenths = f->value / (snapshot->memory_bytes / 1000); /* of a percent */
 
                         say(s, ", %" PRIu64 ".%" PRIu64 "%% of its memory", tenths / 10, tenths % 10);
                 }
