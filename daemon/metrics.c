@@ -167,7 +167,7 @@ static void put_events(FILE *f, const EventsCounts *events) {
         sample(f, "memcg_events_total", "event", "created", events->created);
         sample(f, "memcg_events_total", "event", "removed", events->removed);
         sample(f, "memcg_events_total", "event", "released", events->released);
-        family(f, "events_lost_total", "counter", "What the kernel's side found no room for: times of removal (deaths), names for rates (records).");
+        family(f, "events_lost_total", "counter", "What found no room on the side of the kernel: times of removal (deaths), names for rates (records).");
         sample(f, "events_lost_total", "what", "deaths", events->lost_deaths);
         sample(f, "events_lost_total", "what", "records", events->lost_records);
 }
@@ -177,7 +177,7 @@ static void put_watcher(FILE *f, const Snapshot *s) {
                 seconds(f, "census_timestamp_seconds", "gauge", "When the last good census began, since the epoch. Everything here is of then.",
                         s->time_usec);
                 seconds(f, "census_duration_seconds", "gauge", "How long that census took.", s->reading->duration_usec);
-                gauge(f, "census_complete", "1: every memory cgroup that existed throughout is in it.", s->reading->complete);
+                gauge(f, "census_complete", "Whether every memory cgroup that existed throughout is in it: 1, 0.", s->reading->complete);
         }
         if (s->interval_usec > 0)
                 seconds(f, "census_interval_seconds", "gauge", "From one census to the next, as it is now.", s->interval_usec);
@@ -186,7 +186,7 @@ static void put_watcher(FILE *f, const Snapshot *s) {
         sample(f, "censuses_total", "result", "incomplete", s->censuses_incomplete);
         sample(f, "censuses_total", "result", "failed", s->censuses_failed);
         seconds(f, "cpu_seconds_total", "counter", "CPU time that the daemon took since it started.", s->cpu_usec);
-        gauge(f, "degraded", "1: the daemon sees less than it should; its journal says why.", s->degraded != NULL);
+        gauge(f, "degraded", "Whether the daemon sees less than it should: 1, 0. Its journal says why.", s->degraded != NULL);
 }
 
 int metrics_format(FILE *f, const Snapshot *snapshot) {

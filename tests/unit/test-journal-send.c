@@ -32,8 +32,9 @@
                 }                                                                       \
         } while (0)
 
-static void skip_child(const char *why) {
-        printf("# %s: %m\n", why);
+/* All of it, before the framework begins: what cmocka 1.1.5 says of a test that is skipped is a failure to who reads TAP. */
+static void skip_all(const char *why) {
+        printf("1..1\nok 1 - journal-send # SKIP %s: %m\n", why);
         fflush(stdout);
         _exit(SKIPPED);
 }
@@ -44,9 +45,9 @@ static int enter(bool with_socket) {
         int fd = -1;
 
         if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-                skip_child("no mount namespace of our own");
+                skip_all("no mount namespace of our own");
         if (mount("test", "/run", "tmpfs", 0, "mode=755") < 0)
-                skip_child("no /run of our own");
+                skip_all("no /run of our own");
         CHECK(mkdir("/run/systemd", 0755) == 0);
         CHECK(mkdir("/run/systemd/journal", 0755) == 0);
         if (with_socket) {
@@ -169,8 +170,6 @@ static void run(void (*fn)(void)) {
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status));
-        if (WEXITSTATUS(status) == SKIPPED)
-                skip();
         assert_int_equal(WEXITSTATUS(status), EXIT_SUCCESS);
 }
 
@@ -302,6 +301,18 @@ static void test_stream(_unused_ void **state) {
 }
 
 int main(void) {
+        pid_t pid = fork();
+        int status = 0;
+
+        if (pid == 0) {
+                (void)enter(true);
+                _exit(EXIT_SUCCESS);
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+                return EXIT_FAILURE;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
+                return EXIT_SUCCESS;
+
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_native),
                 cmocka_unit_test(test_large),
