@@ -6,10 +6,11 @@
 
 #include "snapshot.h"
 
-/* Writes all series. What is not known has no sample. 0, or -EIO. */
+/* Writes all series. What is not known has no sample. facts, reading, ages and findings may be NULL. 0, or -EIO. */
 int metrics_format(FILE *f, const Snapshot *snapshot);
 /*
- * Replaces the file at once: whoever reads sees the old or the new one, whole. Mode 0644 whatever the umask. A temporary file beside it (".NAME.tmp", which no
- * collector reads) is removed on failure. 0, or a negative errno.
+ * Replaces the file at once: whoever reads sees the old or the new one, whole. Mode 0644 whatever the umask. A link at this path is replaced, not followed. A
+ * temporary file beside it (".NAME.tmp", which no collector reads) is removed on failure, and the old file stays. 0, or a negative errno; -EINVAL: the path
+ * has no name at its end.
  */
 int metrics_write(const char *path, const Snapshot *snapshot);

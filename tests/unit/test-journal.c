@@ -1,4 +1,610 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The journal: what an entry says to programs and to people. How it gets there is in test-journal-send.c. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <syslog.h>
+
+#include "check.h"
+#include "journal.h"
+
+#define SECOND 1000000ULL
+#define MINUTE (60 * SECOND)
+#define NOW (100 * MINUTE)
+
+/* The last entry that the sink was given, copied into memory that ends with each field. */
+typedef struct Got {
+        struct iovec fields[64];
+        size_t n, entries;
+        int answer;
+} Got;
+
+static Got got;
+
+static void forget(void) {
+        for (size_t i = 0; i < got.n; i++)
+                free(got.fields[i].iov_base);
+        got.n = 0;
+}
+
+static int sink(const struct iovec *fields, int n, void *userdata) {
+        assert_ptr_equal(userdata, &got);
+        assert_in_range(n, 1, ELEMENTSOF(got.fields));
+        forget();
+        for (; got.n < (size_t)n; got.n++) {
+                struct iovec *copy = got.fields + got.n;
+
+                copy->iov_len = fields[got.n].iov_len;
+                copy->iov_base = malloc(copy->iov_len);
+                assert_non_null(copy->iov_base);
+                memcpy(copy->iov_base, fields[got.n].iov_base, copy->iov_len);
+        }
+        got.entries++;
+        return got.answer;
+}
+
+/* The value of a field that is there once. NULL: it is not there. */
+static const char *find(const char *name, size_t *ret_len) {
+        const char *value = NULL;
+        size_t n = strlen(name);
+
+        for (size_t i = 0; i < got.n; i++) {
+                const char *s = got.fields[i].iov_base;
+
+                if (got.fields[i].iov_len <= n || memcmp(s, name, n) != 0 || s[n] != '=')
+                        continue;
+                assert_null(value);
+                value = s + n + 1;
+                *ret_len = got.fields[i].iov_len - n - 1;
+        }
+        return value;
+}
+
+static void assert_bytes(const char *name, const char *expected, size_t len) {
+        size_t n = 0;
+        const char *value = find(name, &n);
+
+        if (!value)
+                fail_msg("%s is not there", name);
+        if (n != len || memcmp(value, expected, n) != 0)
+                fail_msg("%s is \"%.*s\", not \"%s\"", name, (int)n, value, expected);
+}
+
+static void assert_field(const char *name, const char *expected) {
+        assert_bytes(name, expected, strlen(expected));
+}
+
+static void assert_no_field(const char *name) {
+        size_t n;
+
+        if (find(name, &n))
+                fail_msg("%s is there", name);
+}
+
+/* These, MESSAGE, MESSAGE_ID, PRIORITY, and nothing else. Names without SHRINKWATCH_ but for the known ones; NULL at the end. */
+static void assert_entry(JournalMessage message, int priority, const char *text, const char *const (*fields)[2]) {
+        char name[80];
+        size_t n = 3;
+
+        assert_field("MESSAGE", text);
+        assert_field("MESSAGE_ID", journal_message_id(message));
+        (void)snprintf(name, sizeof(name), "%d", priority);
+        assert_field("PRIORITY", name);
+        for (; (*fields)[0]; fields++, n++) {
+                (void)snprintf(name, sizeof(name), "%s%s", strncmp((*fields)[0], "OBJECT_", 7) == 0 ? "" : "SHRINKWATCH_", (*fields)[0]);
+                assert_field(name, (*fields)[1]);
+        }
+        assert_int_equal(got.n, n);
+}
+
+static void tell(const Snapshot *snapshot, const StormEntry *entry) {
+        Journal *j = NULL;
+
+        assert_int_equal(journal_new(&j, sink, &got), 0);
+        got.entries = 0;
+        assert_int_equal(journal_tell(j, snapshot, entry), 0);
+        assert_int_equal(got.entries, 1);
+        assert_int_equal(journal_sent(j), 1);
+        assert_int_equal(journal_failed(j), 0);
+        assert_null(journal_free(j));
+}
+
+static void tell_path(const char *path, size_t len) {
+        Finding f = { .kind = FINDING_SUBTREE, .path = (char *)path, .path_len = len };
+        StormEntry entry = { .kind = STORM_RAISED, .finding_kind = f.kind, .finding = &f };
+        Snapshot s = {};
+
+        tell(&s, &entry);
+}
+
+#define PATH "/kubepods.slice/kubepods-pod01234567_89ab_cdef_0123_456789abcdef.slice/cri-containerd-" HEX64 ".scope"
+#define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static Finding writeback_finding(void) {
+        static char path[] = PATH, creator[] = "/kubepods.slice/cri-containerd-*.scope";
+
+        return (Finding){
+                .id = 7, .kind = FINDING_WRITEBACK, .serial = 412, .cgroup_id = 63, .path = path, .path_len = sizeof(path) - 1,
+                .creator = creator, .value = 4194304, .limit = 1, .bytes = 4194304, .units = 4096, .raised_boot_usec = NOW - 2 * MINUTE,
+                .since_boot_usec = NOW - 12 * MINUTE, .since_exact = true, .refs_known = true, .refs = 3, .pin_refs = 2, .pin_bytes = 20480,
+                .pin_exact = true, .device = "8:0", .n_devices = 1,
+        };
+}
+
+static void test_raised(_unused_ void **state) {
+        Finding f = writeback_finding();
+        StormEntry entry = { .kind = STORM_RAISED, .finding_kind = f.kind, .finding = &f };
+        ProbeFacts facts = { .layout = PROBE_LAYOUT_UNITS_64 };
+        Snapshot s = { .facts = &facts, .boot_usec = NOW };
+
+        tell(&s, &entry);
+        assert_entry(JOURNAL_WRITEBACK, LOG_WARNING,
+                     "Dying memory cgroup " PATH " is pinned by writeback on 8:0 for 12min, holding 4.0M of shrinker memory",
+                     (const char *const[][2]){
+                             { "CHANGE", "raised" }, { "KIND", "writeback" }, { "CAUSE", "writeback" }, { "FINDING", "7" },
+                             { "CGROUP", PATH }, { "SERIAL", "412" }, { "CGROUP_ID", "63" }, { "CONTAINER_ID", HEX64 },
+                             { "ENGINE", "containerd" }, { "POD_UID", "01234567-89ab-cdef-0123-456789abcdef" },
+                             { "OBJECT_SYSTEMD_UNIT", "cri-containerd-" HEX64 ".scope" },
+                             { "CREATOR", "/kubepods.slice/cri-containerd-*.scope" }, { "REFS", "3" }, { "PIN_REFS", "2" },
+                             { "PIN_BYTES", "20480" }, { "PIN_EXACT", "yes" }, { "DEVICE", "8:0" }, { "BYTES", "4194304" },
+                             { "UNITS", "4096" }, { "VALUE", "4194304" }, { "LIMIT", "1" }, { "AGE_USEC", "720000000" },
+                             { "AGE_EXACT", "yes" }, { "ADVICE", "Safe: Wait. At a cost: Sync. Never: Drop caches." }, {} });
+
+        /* A flat kernel has no units; references can be unknown, and so can the device and the moment of death. */
+        facts.layout = PROBE_LAYOUT_FLAT;
+        f.since_exact = f.refs_known = f.pin_exact = false;
+        f.since_boot_usec = NOW + 5; /* it died while the census was taken */
+        f.device[0] = '\0';
+        f.creator = NULL;
+        f.path = (char *)"/t/wb1";
+        f.path_len = 6;
+        tell(&s, &entry);
+        assert_entry(JOURNAL_WRITEBACK, LOG_WARNING,
+                     "Dying memory cgroup /t/wb1 is pinned by writeback for at least 0, holding 4.0M of shrinker memory",
+                     (const char *const[][2]){
+                             { "CHANGE", "raised" }, { "KIND", "writeback" }, { "CAUSE", "writeback" }, { "FINDING", "7" }, { "CGROUP", "/t/wb1" },
+                             { "SERIAL", "412" }, { "CGROUP_ID", "63" }, { "PIN_REFS", "2" }, { "PIN_BYTES", "20480" },
+                             { "PIN_EXACT", "no" }, { "BYTES", "4194304" }, { "VALUE", "4194304" }, { "LIMIT", "1" }, { "AGE_USEC", "0" },
+                             { "AGE_EXACT", "no" }, { "ADVICE", "Safe: Wait. At a cost: Sync. Never: Drop caches." }, {} });
+
+        f = writeback_finding();
+        f.n_devices = 3;
+        memset(f.device, 'd', sizeof(f.device)); /* no NUL */
+        tell(&s, &entry);
+        assert_int_equal(find("SHRINKWATCH_DEVICE", &(size_t){ 0 }) != NULL, true);
+        assert_field("MESSAGE", "Dying memory cgroup " PATH " is pinned by writeback on "
+                                "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd and 2 more for 12min, "
+                                "holding 4.0M of shrinker memory");
+        forget();
+}
+
+static void test_kinds(_unused_ void **state) {
+        static const struct {
+                FindingKind kind;
+                JournalMessage message;
+                int priority;
+                const char *text, *over;
+        } table[] = {
+                { FINDING_SWAP, JOURNAL_SWAP, LOG_WARNING,
+                  "Dying memory cgroup /a is pinned by 2048 swap entries (8.0M) for 1h 30min, holding 3.0K of shrinker memory",
+                  "Over: Dying memory cgroup /a: swap entries pin it no longer, or it holds less than the limit. It stood for 1min" },
+                { FINDING_SUBTREE, JOURNAL_SUBTREE, LOG_WARNING,
+                  "Memory cgroup /a and those below it take 6.8K of shrinker memory, which is charged to none of them; the limit is 5.8K",
+                  "Over: Memory cgroup /a: its shrinker memory is below the limit. It stood for 1min" },
+                { FINDING_HOST, JOURNAL_HOST, LOG_WARNING,
+                  "Shrinker memory of this host takes 6.8K, 5.3% of its memory; the limit is 5.8K",
+                  "Over: Shrinker memory of this host: it is below the limit. It stood for 1min" },
+                { FINDING_DYING, JOURNAL_DYING, LOG_WARNING, "7000 memory cgroups are dying and not gone; the limit is 6000",
+                  "Over: Number of dying memory cgroups: it is below the limit. It stood for 1min" },
+                { FINDING_DYING_GROWTH, JOURNAL_DYING_GROWTH, LOG_WARNING,
+                  "Dying memory cgroups become 7000 more an hour; the limit is 6000",
+                  "Over: Growth of the number of dying memory cgroups: it is below the limit. It stood for 1min" },
+                { FINDING_STRANDED, JOURNAL_STRANDED, LOG_WARNING,
+                  "7000 shrinker ids are paid for by every memory cgroup and used by nobody; the limit is 6000",
+                  "Over: Shrinker ids that nobody uses: there are fewer than the limit. It stood for 1min" },
+                { FINDING_MEMCG_IDS, JOURNAL_MEMCG_IDS, LOG_ERR,
+                  "7000 of 65535 private ids of memory cgroups are in use, without a free one none can be made; the limit is 6000",
+                  "Over: Private ids of memory cgroups in use: there are fewer than the limit. It stood for 1min" },
+                { FINDING_DEGRADED, JOURNAL_DEGRADED, LOG_WARNING, "shrinkwatchd sees less than it should (no\\x0aevents)",
+                  "Over: shrinkwatchd sees less than it should: it sees everything again. It stood for 1min" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                bool memcg = table[i].kind <= FINDING_SUBTREE;
+                Finding f = {
+                        .id = 1, .kind = table[i].kind, .serial = memcg ? 5 : 0, .path = memcg ? (char *)"/a" : NULL, .path_len = memcg ? 2 : 0,
+                        .value = 7000, .limit = 6000, .bytes = 3 * 1024, .raised_boot_usec = NOW - MINUTE, .since_boot_usec = NOW - 90 * MINUTE,
+                        .since_exact = true, .pin_entries = 2048, .pin_bytes = 8ULL << 20, .text = (char *)"no\nevents",
+                };
+                StormEntry entry = { .kind = STORM_RAISED, .finding_kind = f.kind, .finding = &f };
+                Snapshot s = { .boot_usec = NOW, .memory_bytes = 128 * 1024 };
+
+                tell(&s, &entry);
+                assert_field("MESSAGE", table[i].text);
+                assert_field("MESSAGE_ID", journal_message_id(table[i].message));
+                assert_field("PRIORITY", table[i].priority == LOG_ERR ? "3" : "4");
+                assert_field("SHRINKWATCH_AGE_USEC", "5400000000");
+                assert_no_field("SHRINKWATCH_END");
+                /* What is about the host names no cgroup; the watcher itself has no memory to speak of. */
+                for (size_t k = 0; k < 3 && !memcg; k++)
+                        assert_no_field((const char *const[]){ "SHRINKWATCH_CGROUP", "SHRINKWATCH_SERIAL", "SHRINKWATCH_CGROUP_ID" }[k]);
+                if (f.kind == FINDING_DEGRADED) {
+                        assert_no_field("SHRINKWATCH_BYTES");
+                        assert_no_field("SHRINKWATCH_VALUE");
+                } else {
+                        assert_field("SHRINKWATCH_BYTES", "3072");
+                        assert_field("SHRINKWATCH_VALUE", "7000");
+                        assert_field("SHRINKWATCH_LIMIT", "6000");
+                }
+                if (f.kind == FINDING_SWAP) {
+                        assert_field("SHRINKWATCH_CAUSE", "swap");
+                        assert_field("SHRINKWATCH_ADVICE", "Safe: Nothing.");
+                } else {
+                        assert_no_field("SHRINKWATCH_CAUSE");
+                        assert_no_field("SHRINKWATCH_PIN_BYTES");
+                        assert_no_field("SHRINKWATCH_ADVICE");
+                }
+
+                entry.kind = STORM_CLEARED;
+                entry.end = FINDING_END_BELOW;
+                tell(&s, &entry);
+                assert_field("MESSAGE", table[i].over);
+                assert_field("MESSAGE_ID", journal_message_id(JOURNAL_CLEARED));
+                assert_field("PRIORITY", "5");
+                assert_field("SHRINKWATCH_CHANGE", "cleared");
+                assert_field("SHRINKWATCH_END", "below");
+                assert_no_field("SHRINKWATCH_ADVICE");
+        }
+
+        /* Nothing is said of a share of a memory whose size is not known; a share beyond all bounds does not wrap. */
+        for (size_t i = 0; i < 2; i++) {
+                Finding f = { .kind = FINDING_HOST, .value = UINT64_MAX, .limit = UINT64_MAX };
+                StormEntry entry = { .kind = STORM_RAISED, .finding_kind = f.kind, .finding = &f };
+                Snapshot s = { .memory_bytes = i == 0 ? 0 : UINT64_MAX };
+
+                tell(&s, &entry);
+                assert_field("MESSAGE", i == 0 ? "Shrinker memory of this host takes 15.9E; the limit is 15.9E" :
+                                                 "Shrinker memory of this host takes 15.9E, 100.0% of its memory; the limit is 15.9E");
+        }
+        forget();
+}
+
+static void test_ends(_unused_ void **state) {
+        static const char *const texts[][2] = {
+                [FINDING_END_BELOW] = { "below", "writeback pins it no longer, or it holds less than the limit" },
+                [FINDING_END_GONE] = { "gone", "it is gone, its memory is free" },
+                [FINDING_END_LIMIT] = { "limit", "another limit is in force, or none" },
+        };
+
+        for (FindingEnd end = 0; end < ELEMENTSOF(texts); end++) {
+                Finding f = writeback_finding();
+                StormEntry entry = { .kind = STORM_CLEARED, .finding_kind = f.kind, .finding = &f, .end = end };
+                Snapshot s = { .boot_usec = NOW };
+                char text[512];
+
+                tell(&s, &entry);
+                (void)snprintf(text, sizeof(text), "Over: Dying memory cgroup " PATH ": %s. It stood for 2min", texts[end][1]);
+                assert_entry(JOURNAL_CLEARED, LOG_NOTICE, text,
+                             (const char *const[][2]){
+                                     { "CHANGE", "cleared" }, { "KIND", "writeback" }, { "CAUSE", "writeback" }, { "END", texts[end][0] },
+                                     { "FINDING", "7" }, { "CGROUP", PATH }, { "SERIAL", "412" }, { "CGROUP_ID", "63" },
+                                     { "CONTAINER_ID", HEX64 }, { "ENGINE", "containerd" },
+                                     { "POD_UID", "01234567-89ab-cdef-0123-456789abcdef" },
+                                     { "OBJECT_SYSTEMD_UNIT", "cri-containerd-" HEX64 ".scope" },
+                                     { "CREATOR", "/kubepods.slice/cri-containerd-*.scope" }, { "REFS", "3" }, { "PIN_REFS", "2" },
+                                     { "PIN_BYTES", "20480" }, { "PIN_EXACT", "yes" }, { "DEVICE", "8:0" }, { "BYTES", "4194304" },
+                                     { "UNITS", "4096" }, { "VALUE", "4194304" }, { "LIMIT", "1" }, { "AGE_USEC", "720000000" },
+                                     { "AGE_EXACT", "yes" }, {} });
+        }
+        forget();
+}
+
+static void test_storm(_unused_ void **state) {
+        Finding f = writeback_finding();
+        StormEntry entry = {
+                .kind = STORM_BEGINS, .finding_kind = FINDING_WRITEBACK, .finding = &f, .creator = "/a.slice/run-r*.scope", .raised = 10007,
+                .cleared = 3, .standing = 10004, .bytes = 5ULL << 30, .units = 5242880, .oldest_boot_usec = NOW - 61 * MINUTE,
+        };
+        Snapshot s = { .boot_usec = NOW };
+
+        tell(&s, &entry);
+        assert_entry(JOURNAL_STORM, LOG_WARNING,
+                     "Storm: 10004 dying memory cgroups pinned by writeback, made by /a.slice/run-r*.scope, hold 5.0G of shrinker memory, "
+                     "the oldest for at least 1h 1min (in this census 10007 more, 3 less). They are told together from here on",
+                     (const char *const[][2]){
+                             { "CHANGE", "storm-begins" }, { "KIND", "writeback" }, { "CAUSE", "writeback" }, { "CGROUP", PATH },
+                             { "SERIAL", "412" }, { "CGROUP_ID", "63" }, { "CREATOR", "/a.slice/run-r*.scope" }, { "STANDING", "10004" },
+                             { "RAISED", "10007" }, { "CLEARED", "3" }, { "BYTES", "5368709120" }, { "UNITS", "5242880" },
+                             { "AGE_USEC", "3660000000" }, { "ADVICE", "Safe: Wait. At a cost: Sync. Never: Drop caches." }, {} });
+
+        /* Nothing was raised now. */
+        entry.kind = STORM_GOES_ON;
+        entry.finding = NULL;
+        entry.finding_kind = FINDING_SUBTREE;
+        entry.creator = "/b\n*";
+        tell(&s, &entry);
+        assert_entry(JOURNAL_STORM, LOG_WARNING,
+                     "Storm goes on: 10004 memory cgroups with too much shrinker memory below them, made by /b\\x0a*, hold 5.0G of shrinker memory, "
+                     "the oldest for at least 1h 1min (in this census 10007 more, 3 less)",
+                     (const char *const[][2]){
+                             { "CHANGE", "storm-goes-on" }, { "KIND", "subtree" }, { "CREATOR", "/b\n*" }, { "STANDING", "10004" },
+                             { "RAISED", "10007" }, { "CLEARED", "3" }, { "BYTES", "5368709120" }, { "UNITS", "5242880" },
+                             { "AGE_USEC", "3660000000" }, {} });
+
+        entry = (StormEntry){ .kind = STORM_ENDS, .finding_kind = FINDING_SWAP, .creator = "/c", .cleared = 9 };
+        tell(&s, &entry);
+        assert_entry(JOURNAL_STORM, LOG_NOTICE,
+                     "Storm is over: 0 dying memory cgroups pinned by swap entries, made by /c (in this census 0 more, 9 less)",
+                     (const char *const[][2]){ { "CHANGE", "storm-ends" }, { "KIND", "swap" }, { "CAUSE", "swap" }, { "CREATOR", "/c" },
+                                               { "STANDING", "0" }, { "RAISED", "0" }, { "CLEARED", "9" }, { "BYTES", "0" },
+                                               { "UNITS", "0" }, {} });
+
+        entry = (StormEntry){ .kind = STORM_MORE, .raised = 11, .cleared = 13 };
+        tell(&s, &entry);
+        assert_entry(JOURNAL_MORE, LOG_WARNING,
+                     "Not told one by one, beyond 64 entries of one census: 11 findings raised, 13 cleared",
+                     (const char *const[][2]){ { "CHANGE", "more" }, { "RAISED", "11" }, { "CLEARED", "13" }, {} });
+        forget();
+}
+
+static void assert_starts(const char *value, const char *expected) {
+        assert_memory_equal(value, expected, strlen(expected));
+}
+
+/* A name is chosen by whoever the cgroup is delegated to. */
+static void test_hostile_paths(_unused_ void **state) {
+        static const char path[] = "/a\nMESSAGE=b\x1b[2J\xff\xe2\x80\xae";
+        static char large[100000];
+        size_t n = 0;
+        const char *value;
+
+        tell_path(path, sizeof(path) - 1);
+        assert_bytes("SHRINKWATCH_CGROUP", path, sizeof(path) - 1);
+        value = find("MESSAGE", &n);
+        assert_non_null(value);
+        assert_starts(value, "Memory cgroup /a\\x0aMESSAGE=b\\x1b[2J\\xff\\xe2\\x80\\xae and those below");
+        assert_null(memchr(value, '\n', n));
+
+        /* Beyond 64 KiB it is cut and said so; in the sentence much earlier, and not within a character. */
+        memset(large, 'x', sizeof(large));
+        large[0] = '/';
+        memcpy(large + 510, "\xe2\x82\xac\xe2\x82\xac", 6);
+        tell_path(large, sizeof(large));
+        assert_bytes("SHRINKWATCH_CGROUP", large, 65536 - sizeof("SHRINKWATCH_CGROUP=") + 1);
+        assert_field("SHRINKWATCH_CUT", "SHRINKWATCH_CGROUP");
+        value = find("MESSAGE", &n);
+        assert_non_null(value);
+        assert_starts(value + strlen("Memory cgroup ") + 509, "x\xe2\x80\xa6 and those below");
+
+        /* To the byte. */
+        tell_path(large, 65536 - sizeof("SHRINKWATCH_CGROUP=") + 1);
+        assert_no_field("SHRINKWATCH_CUT");
+        tell_path(large, 65536 - sizeof("SHRINKWATCH_CGROUP=") + 2);
+        assert_field("SHRINKWATCH_CUT", "SHRINKWATCH_CGROUP");
+
+        tell_path(NULL, 0);
+        assert_no_field("SHRINKWATCH_CGROUP");
+        value = find("MESSAGE", &n);
+        assert_non_null(value);
+        assert_starts(value, "Memory cgroup (unknown) and those below");
+        forget();
+}
+
+static void test_units(_unused_ void **state) {
+#define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        static const char *const table[][2] = {
+                { "/system.slice/foo.service", "foo.service" },
+                { "/system.slice/system-getty.slice/getty@tty1.service", "getty@tty1.service" },
+                { "/init.scope", "init.scope" },
+                { "/system.slice", "system.slice" },
+                { "/-.slice", "-.slice" },
+                { "//system.slice//foo.service", "foo.service" },
+                { "/system.slice/dev-sda\\x2d1.swap", "dev-sda\\x2d1.swap" },
+                { "/system.slice/_cgroup.service", "cgroup.service" },
+                /* What is inside a unit was named by others: a container's sshd, a user's own. */
+                { "/machine.slice/systemd-nspawn@web.service/payload/system.slice/sshd.service", "systemd-nspawn@web.service" },
+                { "/user.slice/user-1000.slice/user@1000.service/app.slice/sshd.service", "user@1000.service" },
+                { "/user.slice/user-1000.slice/session-2.scope", "session-2.scope" },
+                { "/docker/" A64 "/system.slice/sshd.service", NULL },
+                { "/a/b.service", NULL },
+                { "/system.slice/a/b.service", NULL },
+                { "/system.slice/a", NULL },
+                { "/.slice/b.service", NULL },
+                { "/", NULL },
+                { "", NULL },
+                /* Names that systemd could not have. */
+                { "/system.slice/.service", NULL },
+                { "/system.slice/@a.service", NULL },
+                { "/system.slice/a b.service", NULL },
+                { "/system.slice/a\nUNIT=b.service", NULL },
+                { "/system.slice/\xc3\xa4.service", NULL },
+                { "/system.slice/\xff.service", NULL },
+                { "/system.slice/foo.target", NULL },
+                { "/system.slice/foo.service2", NULL },
+                { "/system.slice/" A64 A64 A64 A64 ".service", NULL },
+                { "/system.slice/" A64 A64 A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.service",
+                  A64 A64 A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.service" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                print_message("# %zu\n", i);
+                tell_path(table[i][0], strlen(table[i][0]));
+                if (table[i][1])
+                        assert_field("OBJECT_SYSTEMD_UNIT", table[i][1]);
+                else
+                        assert_no_field("OBJECT_SYSTEMD_UNIT");
+        }
+        forget();
+}
+
+static void test_log(_unused_ void **state) {
+        const char *const fields[] = { "SHRINKWATCH_EVENTS=fresh", "EMPTY=", "LINES=a\nb=c", "no value", "=no name", NULL };
+        Journal *j = NULL;
+
+        assert_int_equal(journal_new(&j, sink, &got), 0);
+        assert_int_equal(journal_log(j, JOURNAL_CONF, fields, "%s:%u: what\tis \xff\n", "/etc/x", 3U), 0);
+        assert_field("MESSAGE", "/etc/x:3: what\\x09is \\xff\\x0a");
+        assert_field("MESSAGE_ID", journal_message_id(JOURNAL_CONF));
+        assert_field("PRIORITY", "4");
+        assert_field("SHRINKWATCH_EVENTS", "fresh");
+        assert_field("EMPTY", "");
+        assert_field("LINES", "a\nb=c");
+        assert_int_equal(got.n, 6);
+
+        assert_int_equal(journal_log(j, JOURNAL_STARTED, NULL, "%s", ""), 0);
+        assert_field("MESSAGE", "");
+        assert_field("PRIORITY", "6");
+        assert_int_equal(got.n, 3);
+
+        /* What is not taken is counted, and told to the caller. */
+        got.answer = -ECONNREFUSED;
+        assert_int_equal(journal_log(j, JOURNAL_STOPPED, NULL, "# this line is on stderr"), -ECONNREFUSED);
+        got.answer = 0;
+        assert_int_equal(journal_sent(j), 3);
+        assert_int_equal(journal_failed(j), 1);
+        journal_free(j);
+        assert_null(journal_free(NULL));
+        forget();
+}
+
+static void test_ids(_unused_ void **state) {
+        for (JournalMessage i = 0; i < _JOURNAL_MESSAGE_MAX; i++) {
+                const char *id = journal_message_id(i);
+
+                assert_non_null(id);
+                assert_int_equal(strlen(id), 32);
+                assert_int_equal(strspn(id, "0123456789abcdef"), 32);
+                for (JournalMessage k = 0; k < i; k++)
+                        assert_string_not_equal(id, journal_message_id(k));
+                assert_in_range(journal_priority(i, true), LOG_ERR, LOG_INFO);
+                /* Whoever filters for warnings does not hear that something is over. */
+                assert_in_range(journal_priority(i, false), LOG_NOTICE, LOG_INFO);
+        }
+        assert_null(journal_message_id(_JOURNAL_MESSAGE_MAX));
+        assert_int_equal(journal_priority(JOURNAL_CANNOT_START, true), LOG_ERR);
+        assert_int_equal(journal_priority(JOURNAL_STOPPED, true), LOG_INFO);
+}
+
+static void test_formats(_unused_ void **state) {
+        static const struct {
+                uint64_t n;
+                const char *span, *bytes;
+        } table[] = {
+                { 0, "0", "0B" },
+                { 1, "1us", "1B" },
+                { 999, "999us", "999B" },
+                { 1023, "1ms", "1023B" },
+                { 1024, "1ms", "1.0K" },
+                { 1536, "1ms", "1.5K" },
+                { 999999, "999ms", "976.5K" },
+                { SECOND, "1s", "976.5K" },
+                { 59 * SECOND + 999999, "59s", "57.2M" },
+                { MINUTE, "1min", "57.2M" },
+                { 5 * MINUTE + 3 * SECOND + 7, "5min 3s", "288.9M" },
+                { 60 * MINUTE + 59 * SECOND, "1h", "3.4G" },
+                { 1503238553, "25min 3s", "1.3G" },
+                { 1503238554, "25min 3s", "1.4G" },
+                { 26 * 60 * MINUTE, "1d 2h", "87.1G" },
+                { 24 * 60 * MINUTE + 59 * MINUTE, "1d", "83.7G" },
+                { 15 * 24 * 60 * MINUTE, "2w 1d", "1.1T" },
+                { 45 * 24 * 60 * MINUTE, "1month 2w", "3.5T" },
+                { 400 * 24 * 60 * MINUTE, "1y 1month", "31.4T" },
+                { UINT64_MAX - 1, "584542y", "15.9E" },
+                { UINT64_MAX, "infinity", "15.9E" },
+        };
+        char buf[64], small[5];
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                assert_ptr_equal(journal_format_span(buf, sizeof(buf), table[i].n), buf);
+                assert_string_equal(buf, table[i].span);
+                assert_ptr_equal(journal_format_bytes(buf, sizeof(buf), table[i].n), buf);
+                assert_string_equal(buf, table[i].bytes);
+        }
+        memset(small, 'x', sizeof(small));
+        (void)journal_format_span(small, 4, 5 * MINUTE + 3 * SECOND);
+        assert_memory_equal(small, "5mi\0x", 5);
+        (void)journal_format_bytes(small, 3, 1536);
+        assert_memory_equal(small, "1.\0\0x", 5);
+        (void)journal_format_span(small, 0, 1);
+        assert_memory_equal(small, "1.\0\0x", 5);
+        assert_null(journal_format_bytes(NULL, 0, 1));
+}
+
+/* Every allocation fails once: the caller is told, nothing leaks, and the next entry is whole. */
+static long allocations_left = -1;
+
+static bool allocation_fails(void) {
+        return allocations_left >= 0 && allocations_left-- == 0;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+void *__wrap_malloc(size_t size) {
+        return allocation_fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size) {
+        return allocation_fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size) {
+        return allocation_fails() ? NULL : __real_realloc(p, size);
+}
+
+static int count_sink(_unused_ const struct iovec *fields, int n, void *userdata) {
+        *(int *)userdata = n;
+        return 0;
+}
+
+static void test_out_of_memory(_unused_ void **state) {
+        Finding f = writeback_finding();
+        StormEntry entry = { .kind = STORM_RAISED, .finding_kind = f.kind, .finding = &f };
+        Snapshot s = { .boot_usec = NOW };
+        int n = 0, r = -ENOMEM, log = dup(STDERR_FILENO);
+        uint64_t failed = 0;
+        Journal *j = NULL;
+
+        allocations_left = 0;
+        assert_int_equal(journal_new(&j, count_sink, &n), -ENOMEM);
+        assert_null(j);
+        assert_int_equal(journal_new(&j, count_sink, &n), 0);
+        /* Each failure makes a line there. */
+        assert_true(log >= 0 && freopen("/dev/null", "w", stderr));
+        for (long i = 0; r < 0 && i < 1000; i++) {
+                n = 0;
+                allocations_left = i;
+                r = journal_tell(j, &s, &entry);
+                if (r < 0 && (r != -ENOMEM || n > 0 || journal_failed(j) != ++failed))
+                        break;
+        }
+        allocations_left = -1;
+        (void)dup2(log, STDERR_FILENO);
+        close(log);
+        assert_int_equal(r, 0);
+        assert_int_equal(journal_failed(j), failed);
+        assert_in_range(failed, 20, 999);
+        assert_int_equal(n, 27);
+        journal_free(j);
+}
+
 int main(void) {
-        return 77;
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_raised),
+                cmocka_unit_test(test_kinds),
+                cmocka_unit_test(test_ends),
+                cmocka_unit_test(test_storm),
+                cmocka_unit_test(test_hostile_paths),
+                cmocka_unit_test(test_units),
+                cmocka_unit_test(test_log),
+                cmocka_unit_test(test_ids),
+                cmocka_unit_test(test_formats),
+                cmocka_unit_test(test_out_of_memory),
+        };
+
+        return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
 }
