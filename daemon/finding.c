@@ -356,15 +356,15 @@ static void follow_value(Entry *e, const Measure *m) {
                 e->peak = f->value;
 }
 
-/* Whether the value lets it stand. This and watch_step() of a seeded watch are of one mind. */
-static bool value_stands(Entry *e, const Measure *m, FindingEnd *ret_end) {
+/* above: that the value has reached `on` and is not below `off`; see watch_step(). */
+static bool value_stands(Entry *e, const Measure *m, bool above, FindingEnd *ret_end) {
         if (!m->limit.enabled) {
                 *ret_end = FINDING_END_LIMIT;
                 return false;
         }
         if (!m->known || m->at_least)
                 return true;
-        if (m->value >= m->limit.off && m->limit.on <= e->peak) {
+        if (above) {
                 e->off = m->limit.off;
                 e->own = m->own;
                 return true;
@@ -395,7 +395,7 @@ static bool memcg_stands(const Plan *p, Entry *e, FindingEnd *ret_end) {
                         return false;
                 follow_value(e, &t->measure);
                 finding_follow(&e->finding, p->input, memcg);
-                return value_stands(e, &t->measure, ret_end);
+                return value_stands(e, &t->measure, t->watch.above, ret_end);
         }
         *ret_end = FINDING_END_BELOW;
         if (c->memcgs[memcg].state != CENSUS_DYING)
@@ -403,7 +403,8 @@ static bool memcg_stands(const Plan *p, Entry *e, FindingEnd *ret_end) {
         measure_dying(p, kind, memcg, &m);
         follow_value(e, &m);
         finding_follow(&e->finding, p->input, memcg);
-        return value_stands(e, &m, ret_end) && evidence_get(p->input, memcg, kind, &pins, &n) != EVIDENCE_NONE;
+        return value_stands(e, &m, m.value >= m.limit.off && e->peak >= m.limit.on, ret_end) &&
+               evidence_get(p->input, memcg, kind, &pins, &n) != EVIDENCE_NONE;
 }
 
 static bool host_stands(Plan *p, Entry *e, FindingEnd *ret_end) {
@@ -414,7 +415,7 @@ static bool host_stands(Plan *p, Entry *e, FindingEnd *ret_end) {
                 free(e->finding.text);
                 e->finding.text = TAKE_PTR(p->text);
         }
-        return value_stands(e, m, ret_end);
+        return value_stands(e, m, p->host_watch[e->finding.kind].above, ret_end);
 }
 
 /* Subtrees come in pre-order, so those inside another one come before its end. */
