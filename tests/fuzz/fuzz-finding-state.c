@@ -133,7 +133,7 @@ size_t fuzz_generate(Random *random, uint8_t *buf, size_t size) {
         if (random_once_in(random, 8))
                 return fuzz_noise(random, buf, size);
         len = put(buf, size, len, "shrinkwatch findings 1 boot 1000\n");
-        while (len + 300 < size && !random_once_in(random, 12)) {
+        while (len + 90 < size && !random_once_in(random, 12)) {
                 FindingKind kind = (FindingKind)random_below(random, _FINDING_KIND_MAX);
                 bool memcg = finding_kind_is_memcg(kind);
 
@@ -154,7 +154,7 @@ size_t fuzz_generate(Random *random, uint8_t *buf, size_t size) {
         }
         (void)snprintf(text, sizeof(text), "end %zu\n", lines);
         len = put(buf, size, len, text);
-        if (random_once_in(random, 3))
+        if (random_once_in(random, 5))
                 buf[random_below(random, len)] = (uint8_t)random_u64(random);
         if (random_once_in(random, 8))
                 len = random_below(random, len + 1);
