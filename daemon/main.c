@@ -33,7 +33,7 @@ static int check_config(ConfPaths *paths) {
         _cleanup_(conf_freep) ConfResult *conf = NULL;
         int r;
 
-        paths->memory_bytes = manager_memory_bytes();
+        paths->memory_bytes = conf_memory_bytes();
         r = conf_load(&conf, paths);
         if (r < 0) {
                 fprintf(stderr, "shrinkwatchd: cannot read the configuration: %s\n", strerror(-r));

@@ -10,7 +10,7 @@
 #include "metrics.h"
 
 /* Censuses in a row that failed before the first is told: one that lost its way in a storm of removals is no news. */
-#define FAILED_TELL 3
+#define FAILED_TELL 3U
 
 static void on_event(const struct sw_event *event, void *userdata) {
         Manager *m = userdata;

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/sysinfo.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
@@ -23,12 +22,6 @@ uint64_t manager_now(clockid_t id) {
 
         (void)clock_gettime(id, &ts);
         return (uint64_t)ts.tv_sec * USEC_PER_SEC + (uint64_t)ts.tv_nsec / 1000;
-}
-
-uint64_t manager_memory_bytes(void) {
-        struct sysinfo si;
-
-        return sysinfo(&si) < 0 ? 0 : mul_sat_u64(si.totalram, si.mem_unit);
 }
 
 /* ------------------------------------------------------------------------------------------------------- configuration */
@@ -280,7 +273,7 @@ int manager_new(Manager **ret, const ManagerOptions *options) {
                 return -ENOMEM;
         m->state_fd = -1;
         m->options = *options;
-        m->memory_bytes = manager_memory_bytes();
+        m->memory_bytes = conf_memory_bytes();
         paths.memory_bytes = m->memory_bytes;
 
         r = journal_new(&m->journal, NULL, NULL);
@@ -291,7 +284,7 @@ int manager_new(Manager **ret, const ManagerOptions *options) {
         tell_conf(m, m->conf);
         r = new_loop(m);
         if (r < 0) {
-                (void)journal_log(m->journal, JOURNAL_STOPPED, NULL, "Cannot make an event loop: %s", strerror(-r));
+                (void)journal_log(m->journal, JOURNAL_CANNOT_START, NULL, "Cannot make an event loop: %s", strerror(-r));
                 return r;
         }
         r = new_rooms(m);
@@ -300,7 +293,7 @@ int manager_new(Manager **ret, const ManagerOptions *options) {
 
         r = probe_new(&m->probe, &error);
         if (r < 0) {
-                (void)journal_log(m->journal, JOURNAL_STOPPED, NULL, "Cannot start: %s", error.text[0] ? error.text : strerror(-r));
+                (void)journal_log(m->journal, JOURNAL_CANNOT_START, NULL, "Cannot start: %s", error.text[0] ? error.text : strerror(-r));
                 return r;
         }
         r = new_events(m);
@@ -312,7 +305,7 @@ int manager_new(Manager **ret, const ManagerOptions *options) {
         /* All is loaded. From here on there is nothing left that a capability is needed for. */
         r = service_drop_capabilities();
         if (r < 0) {
-                (void)journal_log(m->journal, JOURNAL_STOPPED, NULL, "Cannot give up capabilities: %s", strerror(-r));
+                (void)journal_log(m->journal, JOURNAL_CANNOT_START, NULL, "Cannot give up capabilities: %s", strerror(-r));
                 return r;
         }
 

@@ -25,6 +25,3 @@ Manager *manager_free(Manager *m);
 DEFINE_CLEANUP(Manager, manager_free)
 /* Runs until SIGTERM or SIGINT. 0, or a negative errno. */
 int manager_run(Manager *m);
-
-/* MemTotal. 0: it cannot be had. */
-uint64_t manager_memory_bytes(void);

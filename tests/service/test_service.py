@@ -2,30 +2,41 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """shrinkwatchd on this kernel: what it tells the service manager and the journal, and what outlives it."""
 
+import json
+import os
 import re
 import signal
 import stat
+import subprocess
 import time
 
-from servicetest import Daemon, bench, boot_usec, check, equal, finish, note, wait_for
+from servicetest import NAME, ROOT, Daemon, bench, boot_usec, check, equal, finish, note, wait_for
+
+CTL = os.environ.get("SHRINKWATCHCTL", str(ROOT / "build" / "ctl" / "shrinkwatchctl"))
 
 PINNED = 17
 CONF = """
 [Census]
-IntervalSec=500ms
+IntervalSec=1s
 CPUShare=100%
 [Limits]
-DyingOn={on}
-DyingOff={off}
-DyingMinAgeSec=0
 HostOn=infinity
 SubtreeOn=infinity
+DyingOn=infinity
 DyingGrowthOn=infinity
 StrandedIdsOn=infinity
 MemcgIdsOn=infinity
 [Metrics]
 TextFile={metrics}
 """
+# Others make cgroups on this host as well: what is judged is our subtree alone.
+OURS = """
+[Subtree {name}]
+OverheadOn={on}
+OverheadOff={off}
+MinAgeSec=0
+"""
+USER = 65534
 
 
 class Bench:
@@ -39,12 +50,13 @@ class Bench:
         self.metrics_file.parent.mkdir()
         self.metrics_file.parent.chmod(0o777)
 
-    def write_conf(self, on, off):
-        self.conf.write_text(CONF.format(on=on, off=off, metrics=self.metrics_file))
+    def write_conf(self, on=None, off=None):
+        limit = OURS.format(name=NAME, on=on, off=off) if on else ""
+        self.conf.write_text(CONF.format(metrics=self.metrics_file) + limit)
 
-    def start(self, **more):
+    def start(self):
         ready = self.supervisor.count("READY=1")
-        daemon = Daemon(self.supervisor, ["--config", str(self.conf), "--state", str(self.state)], **more)
+        daemon = Daemon(self.supervisor, ["--config", str(self.conf), "--state", str(self.state)], user=USER)
         if not check("it gets ready", daemon.ready(ready + 1), daemon.errors()):
             daemon.end()
             finish()
@@ -76,13 +88,19 @@ class Bench:
                 found[int(match[1])] = (int(match[2]), match[3] == "exact")
         return found
 
-    def dying(self):
-        return int(self.metrics()['shrinkwatch_memcgs{state="dying"}'])
+    @staticmethod
+    def census():
+        done = subprocess.run([CTL, "census", "--direct", "--json"], stdout=subprocess.PIPE, check=True)
+        return {(m["path"], m["serial"]): m for m in json.loads(done.stdout)["memcgs"]}
+
+    def overhead(self):
+        """Bytes of our subtree, by a census of the command line's."""
+        return next(m["subtree_bytes"] for m in self.census().values() if m["path"] == "/" + NAME)
 
 
 def test_start(b):
-    b.write_conf("infinity", "infinity")
-    daemon = b.start(user=65534)
+    b.write_conf()
+    daemon = b.start()
     check("an ordinary user with the two capabilities is enough", True)
     for which in ("CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd"):
         # The bounding set takes CAP_SETPCAP to lower: the unit does it. What is left there cannot be had any more.
@@ -105,43 +123,44 @@ def test_start(b):
 
 def test_finding(b):
     """Raised once, cleared once."""
-    b.write_conf("infinity", "infinity")
-    daemon = b.start()
-    base = b.dying()
-    daemon.end()
-    b.supervisor.empty()
-    note(f"{base} dying memory cgroups before")
+    empty = b.overhead()
+    b.cgroups.pinned("find-0")
+    wait_for(lambda: b.overhead() > empty)
+    each = b.overhead() - empty
+    limit = empty + PINNED * each
+    note(f"our cgroup: {empty} bytes; each one that is dying below it: {each}")
 
-    b.write_conf(base + PINNED, base + 2)
+    b.write_conf(limit, empty + 2 * each)
     daemon = b.start()
-    for i in range(PINNED - 1):
+    for i in range(1, PINNED - 1):
         b.cgroups.pinned(f"find-{i}")
     b.next_census()
-    equal("dying ones, one short of the limit", b.dying(), base + PINNED - 1)
-    equal("nothing is raised below the limit", len(b.journal.told("dying", "raised")), 0)
+    equal("bytes, one short of the limit", b.overhead(), limit - each)
+    equal("entries below the limit", len(b.journal.told("subtree", "raised")), 0)
     b.cgroups.pinned(f"find-{PINNED - 1}")
-    raised = wait_for(lambda: b.journal.told("dying", "raised"))
+    raised = wait_for(lambda: b.journal.told("subtree", "raised"))
     equal("entries when the limit is reached", len(raised), 1)
     if raised:
-        equal("its value", raised[0].get("SHRINKWATCH_VALUE"), str(base + PINNED).encode())
-        equal("its limit", raised[0].get("SHRINKWATCH_LIMIT"), str(base + PINNED).encode())
+        equal("its cgroup", raised[0].get("SHRINKWATCH_CGROUP"), f"/{NAME}".encode())
+        equal("its value", raised[0].get("SHRINKWATCH_VALUE"), str(limit).encode())
+        equal("its limit", raised[0].get("SHRINKWATCH_LIMIT"), str(limit).encode())
         equal("its priority", raised[0].get("PRIORITY"), b"4")
     b.next_census(4)
-    equal("entries four censuses later", len(b.journal.told("dying", "raised")), 1)
-    equal("the metrics have it", b.metrics()['shrinkwatch_findings{kind="dying"}'], 1)
+    equal("entries four censuses later", len(b.journal.told("subtree", "raised")), 1)
+    equal("the metrics have it", b.metrics()['shrinkwatch_findings{kind="subtree"}'], 1)
 
     # A crash and a restart in between: what was told is not told again.
     daemon.end(signal.SIGKILL)
     daemon = b.start()
     b.next_census(3)
-    equal("entries after a crash and a restart", len(b.journal.told("dying", "raised")), 1)
+    equal("entries after a crash and a restart", len(b.journal.told("subtree", "raised")), 1)
 
     for i in range(PINNED):
         b.cgroups.release(f"find-{i}")
-    cleared = wait_for(lambda: b.journal.told("dying", "cleared"))
+    cleared = wait_for(lambda: b.journal.told("subtree", "cleared"))
     equal("entries when they are gone", len(cleared), 1)
     b.next_census(3)
-    equal("entries three censuses later", (len(b.journal.told("dying", "raised")), len(b.journal.told("dying", "cleared"))), (1, 1))
+    equal("entries three censuses later", (len(b.journal.told("subtree", "raised")), len(b.journal.told("subtree", "cleared"))), (1, 1))
     equal("exit status", daemon.end(), 0)
     b.supervisor.empty()
 
@@ -154,7 +173,7 @@ def since_of(b, window):
 
 def test_ages(b):
     """No event and no age is lost by a stop, a crash, or while nobody is there."""
-    b.write_conf("infinity", "infinity")
+    b.write_conf()
     daemon = b.start()
     while_running = b.cgroups.pinned("age-running")
     b.next_census(3)
@@ -162,10 +181,10 @@ def test_ages(b):
 
     equal("exit status after SIGTERM", daemon.end(), 0)
     equal("its age is in the state file", since_of(b, while_running), (1, 0))
-    store = len(b.supervisor.store)
+    store, adopted = len(b.supervisor.store), len(b.journal.of(SHRINKWATCH_EVENTS="adopted"))
     while_stopped = b.cgroups.pinned("age-restart")
     daemon = b.start()
-    equal("the store is adopted", len(b.journal.of(SHRINKWATCH_EVENTS="adopted")), 1)
+    equal("the store is adopted", len(b.journal.of(SHRINKWATCH_EVENTS="adopted")) - adopted, 1)
     equal("and not stored again", len(b.supervisor.store), store)
     b.next_census(3)
     equal("exact ages of one that was removed during a restart", since_of(b, while_stopped), (1, 0))
@@ -196,10 +215,10 @@ def test_ages(b):
 
 
 def test_reload(b):
-    b.write_conf("infinity", "infinity")
+    b.write_conf()
     daemon = b.start()
     ready = b.supervisor.count("READY=1")
-    b.conf.write_text("[Limits]\nDyingOn=1\nDyingOff=1\nDyingMinAgeSec=0\nNoSuchKey=1\n" + b.conf.read_text().replace("[Limits]", "[Other]"))
+    b.conf.write_text("[Limits]\nDyingOn=1234567\nDyingOff=1\nDyingMinAgeSec=0\nNoSuchKey=1\n" + b.conf.read_text())
     daemon.child.send_signal(signal.SIGHUP)
     check("a reload ends with READY", wait_for(lambda: b.supervisor.count("READY=1") > ready))
     usec = b.supervisor.last("MONOTONIC_USEC")
@@ -222,7 +241,7 @@ def test_reload(b):
 
 
 def test_rates(b):
-    b.write_conf("infinity", "infinity")
+    b.write_conf()
     daemon = b.start()
     for i in range(23):
         b.cgroups.remove(b.cgroups.make(f"rate-{i}"))
@@ -238,7 +257,7 @@ def test_command_line(b):
     equal("exit status of a bad option", daemon.end(0), 2)
     daemon = Daemon(b.supervisor, ["--check-config", "--config", str(b.directory / "none.conf")])
     equal("exit status of --check-config with no file", daemon.end(0), 1)
-    b.write_conf("10", "5")
+    b.write_conf()
     daemon = Daemon(b.supervisor, ["--check-config", "--config", str(b.conf)])
     check("--check-config of a good file", daemon.end(0) == 0, daemon.errors())
     b.conf.write_text("[Census]\nIntervalSec=never\n")
