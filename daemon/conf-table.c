@@ -97,8 +97,8 @@ static const ConfKey keys[] = {
           .type = CONF_BOOL, .max = 1, AT(marks) },
 
         { "Metrics", "TextFile", "", "an absolute path",
-          "Write the metrics of each census to this file, for the textfile collector of node_exporter, as in "
-          "/var/lib/prometheus/node-exporter/shrinkwatch.prom. Empty: write none.",
+          "Write the metrics of each census to this file, for the textfile collector of node_exporter. Empty: to shrinkwatch.prom in the "
+          "service's runtime directory, /run/shrinkwatch; without systemd, to none. /dev/null: to none.",
           .type = CONF_PATH, AT(textfile) },
 
         { "History", "History", "yes", TAKES_BOOL,

@@ -29,7 +29,7 @@ typedef struct Conf {
         FindingLimits limits;    /* its subtrees come from [Subtree PATTERN] sections */
         bool marks;              /* CgroupAttributes=yes: user.shrinkwatch.overhead of root-owned cgroups */
         /* [Metrics] */
-        char *textfile;          /* TextFile=: NULL: none is written */
+        char *textfile;          /* TextFile=: NULL: in the runtime directory, if there is one; "/dev/null": none is written */
         /* [History] */
         bool history;            /* History=yes */
         uint64_t trend_usec;     /* TrendSec=1h */

@@ -282,7 +282,7 @@ static void write_metrics(Manager *m) {
                 if (!m->options.runtime_dir || asprintf(&in_runtime_dir, "%s/shrinkwatch.prom", m->options.runtime_dir) < 0)
                         return;
                 path = in_runtime_dir;
-        } else if (path[0] == '\0')
+        } else if (strcmp(path, "/dev/null") == 0)
                 return;
         r = metrics_write(path, &m->snapshot);
         if (r < 0 && !m->metrics_failed)
