@@ -148,7 +148,7 @@ static void test_raised(_unused_ void **state) {
                              { "CREATOR", "/kubepods.slice/cri-containerd-*.scope" }, { "REFS", "3" }, { "PIN_REFS", "2" },
                              { "PIN_BYTES", "20480" }, { "PIN_EXACT", "yes" }, { "DEVICE", "8:0" }, { "BYTES", "4194304" },
                              { "UNITS", "4096" }, { "VALUE", "4194304" }, { "LIMIT", "1" }, { "AGE_USEC", "720000000" },
-                             { "AGE_EXACT", "yes" }, { "ADVICE", "Safe: Wait. At a cost: Sync. Never: Drop caches." }, {} });
+                             { "AGE_EXACT", "yes" }, { "ADVICE", "Safe: Wait. At a cost: Sync. Not safe: Drop caches." }, {} });
 
         /* A flat kernel has no units; references can be unknown, and so can the device and the moment of death. */
         facts.layout = PROBE_LAYOUT_FLAT;
@@ -165,7 +165,7 @@ static void test_raised(_unused_ void **state) {
                              { "CHANGE", "raised" }, { "KIND", "writeback" }, { "CAUSE", "writeback" }, { "FINDING", "7" }, { "CGROUP", "/t/wb1" },
                              { "SERIAL", "412" }, { "CGROUP_ID", "63" }, { "PIN_REFS", "2" }, { "PIN_BYTES", "20480" },
                              { "PIN_EXACT", "no" }, { "BYTES", "4194304" }, { "VALUE", "4194304" }, { "LIMIT", "1" }, { "AGE_USEC", "0" },
-                             { "AGE_EXACT", "no" }, { "ADVICE", "Safe: Wait. At a cost: Sync. Never: Drop caches." }, {} });
+                             { "AGE_EXACT", "no" }, { "ADVICE", "Safe: Wait. At a cost: Sync. Not safe: Drop caches." }, {} });
 
         f = writeback_finding();
         f.n_devices = 3;
@@ -315,7 +315,7 @@ static void test_storm(_unused_ void **state) {
                              { "CHANGE", "storm-begins" }, { "KIND", "writeback" }, { "CAUSE", "writeback" }, { "CGROUP", PATH },
                              { "SERIAL", "412" }, { "CGROUP_ID", "63" }, { "CREATOR", "/a.slice/run-r*.scope" }, { "STANDING", "10004" },
                              { "RAISED", "10007" }, { "CLEARED", "3" }, { "BYTES", "5368709120" }, { "UNITS", "5242880" },
-                             { "AGE_USEC", "3660000000" }, { "ADVICE", "Safe: Wait. At a cost: Sync. Never: Drop caches." }, {} });
+                             { "AGE_USEC", "3660000000" }, { "ADVICE", "Safe: Wait. At a cost: Sync. Not safe: Drop caches." }, {} });
 
         /* Nothing was raised now. */
         entry.kind = STORM_GOES_ON;
@@ -467,6 +467,53 @@ static void test_log(_unused_ void **state) {
         forget();
 }
 
+/* Whether an entry of the catalog has fields; each must be in the entry that was sent last. */
+static size_t check_catalog(const char *catalog, JournalMessage message) {
+        const char *at = strstr(catalog, journal_message_id(message)), *end;
+        size_t fields = 0;
+
+        assert_non_null(at);
+        end = strstr(at, "\n-- ");
+        while ((at = strchr(at, '@')) && (!end || at < end)) {
+                const char *close = strchr(at + 1, '@');
+                char name[80];
+                size_t n;
+
+                assert_non_null(close);
+                (void)snprintf(name, sizeof(name), "%.*s", (int)(close - at - 1), at + 1);
+                if (!find(name, &n))
+                        fail_msg("@%s@ of the catalog is not in the entry", name);
+                at = close + 1;
+                fields++;
+        }
+        return fields;
+}
+
+/* What the catalog puts into its text is there even in an entry about which next to nothing is known. */
+static void test_catalog(_unused_ void **state) {
+        const char *path = getenv("SHRINKWATCH_CATALOG");
+        FILE *file = fopen(path ? path : "", "r");
+        static char catalog[200000];
+        Snapshot s = {};
+        size_t n;
+
+        assert_non_null(file);
+        n = fread(catalog, 1, sizeof(catalog) - 1, file);
+        assert_int_equal(fclose(file), 0);
+        assert_in_range(n, 1000, sizeof(catalog) - 2);
+        for (FindingKind kind = 0; kind < _FINDING_KIND_MAX; kind++) {
+                Finding f = { .kind = kind };
+                StormEntry entry = { .kind = STORM_RAISED, .finding_kind = kind, .finding = &f };
+
+                tell(&s, &entry);
+                n = check_catalog(catalog, JOURNAL_WRITEBACK + kind);
+                assert_int_equal(n > 0, kind != FINDING_DEGRADED);
+        }
+        forget();
+        for (JournalMessage i = JOURNAL_CLEARED; i < _JOURNAL_MESSAGE_MAX; i++)
+                assert_int_equal(check_catalog(catalog, i), 0);
+}
+
 static void test_ids(_unused_ void **state) {
         for (JournalMessage i = 0; i < _JOURNAL_MESSAGE_MAX; i++) {
                 const char *id = journal_message_id(i);
@@ -601,6 +648,7 @@ int main(void) {
                 cmocka_unit_test(test_hostile_paths),
                 cmocka_unit_test(test_units),
                 cmocka_unit_test(test_log),
+                cmocka_unit_test(test_catalog),
                 cmocka_unit_test(test_ids),
                 cmocka_unit_test(test_formats),
                 cmocka_unit_test(test_out_of_memory),
