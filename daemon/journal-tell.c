@@ -260,7 +260,7 @@ static void put_advice(JournalEntry *e, FindingKind kind) {
         if (a->costs && a->costs[0] != '\0')
                 say(&s, " At a cost: %s", a->costs);
         if (a->never && a->never[0] != '\0')
-                say(&s, " Never: %s", a->never);
+                say(&s, " Not safe: %s", a->never);
         if (s.failed)
                 e->error = -ENOMEM;
         else

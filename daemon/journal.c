@@ -137,7 +137,7 @@ void journal_entry_putf(JournalEntry *e, const char *name, const char *format, .
 
 int journal_send(Journal *j, JournalMessage message, bool raised, JournalEntry *e, const char *text) {
         _cleanup_(freep) char *line = NULL;
-        int priority = journal_priority(message, raised), r = e->error;
+        int priority = journal_priority(message, raised), r = -ENOMEM;
         const char *id = journal_message_id(message);
 
         line = text ? escape_text(text, strlen(text), ESCAPE_TERMINAL, NULL) : NULL;
@@ -147,8 +147,7 @@ int journal_send(Journal *j, JournalMessage message, bool raised, JournalEntry *
                         journal_entry_put(e, "MESSAGE_ID", id, strlen(id));
                 journal_entry_putf(e, "PRIORITY", "%i", priority);
                 r = e->error;
-        } else
-                r = -ENOMEM;
+        }
 
         j->sent++;
         if (r >= 0 && j->sink)

@@ -213,19 +213,18 @@ int metrics_format(FILE *f, const Snapshot *snapshot) {
  * wait for the very disk that a watcher of stuck writeback must not wait for.
  */
 static int fill_file(int dirfd, const char *name, const Snapshot *snapshot) {
-        _cleanup_(closep) int fd = -1;
+        int fd, r;
         FILE *f;
-        int r;
 
         fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
                 return -errno;
-        if (fchmod(fd, 0644) < 0)
-                return -errno;
-        f = fdopen(fd, "w");
-        if (!f)
-                return -errno;
-        fd = -1; /* the stream's now */
+        f = fchmod(fd, 0644) < 0 ? NULL : fdopen(fd, "w");
+        if (!f) {
+                r = -errno;
+                (void)close(fd);
+                return r;
+        }
         errno = 0;
         r = metrics_format(f, snapshot);
         if (r < 0 && errno > 0)

@@ -92,6 +92,9 @@ install_debian() {
         local log
         local -a get=(apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
 
+        # Of prometheus promtool is wanted. Without these files its server does not start, now or at the next boot.
+        get+=(-o 'DPkg::Options::=--path-exclude=*/systemd/system/prometheus*' -o 'DPkg::Options::=--path-exclude=/etc/init.d/prometheus')
+
         export DEBIAN_FRONTEND=noninteractive
         log=$(mktemp) || return 1
         # A list that is there may be old: when it does not do, fetch a new one and try again.
