@@ -126,22 +126,24 @@ int conf_files_find(const char *root, conf_files_error_t on_error, void *userdat
         return 0;
 }
 
-/* A regular file, up to so many bytes and one more. */
+#define CHUNK 4096U
+
+/* A regular file. Its size is not asked: it may be of a file system that does not tell, or grow meanwhile. */
 static int read_regular(int fd, char **ret, size_t *ret_len) {
-        _cleanup_(freep) char *text = malloc(CONF_FILE_BYTES_MAX + 2);
-        size_t len = 0;
+        _cleanup_(freep) char *text = NULL;
+        size_t len = 0, allocated = 0;
         ssize_t n;
 
-        if (!text)
-                return -ENOMEM;
         do {
-                n = read(fd, text + len, CONF_FILE_BYTES_MAX + 1 - len);
+                if (grow_array(&text, &allocated, len + CHUNK + 1, 1) < 0)
+                        return -ENOMEM;
+                n = read(fd, text + len, CHUNK);
                 if (n < 0 && errno != EINTR)
                         return -errno;
                 len += n > 0 ? (size_t)n : 0;
-        } while (n != 0 && len <= CONF_FILE_BYTES_MAX);
-        if (len > CONF_FILE_BYTES_MAX)
-                return -EFBIG;
+                if (len > CONF_FILE_BYTES_MAX)
+                        return -EFBIG;
+        } while (n != 0);
         if (len == 0)
                 return 1;
         text[len] = '\0';

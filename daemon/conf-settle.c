@@ -34,16 +34,16 @@ static void add_origin(ConfLoader *l, const ConfKey *k, const char *pattern, con
         result->n_origins++;
 }
 
-/* Off above On would raise and clear in turn. */
-static void settle_off(ConfLoader *l, const ConfKey *on_key, const Value *on, const ConfKey *off_key, Value *off, bool off_is_set) {
+/* Off above On would raise and clear in turn. set: the line that says so, NULL where nobody did. */
+static void settle_off(ConfLoader *l, const ConfKey *on_key, const Value *on, const ConfKey *off_key, Value *off, const ConfSetting *set) {
         if (off->number <= on->number)
                 return;
-        if (off_is_set) {
+        if (set) {
                 _cleanup_(freep) char *high = conf_shown(off->text), *low = conf_shown(on->text);
 
                 if (high && low)
-                        conf_complain(l, off->setting->file, off->setting->order, off->setting->line,
-                                      "%s=%s is above %s=%s: %s is used for both.", off_key->key, high, on_key->key, low, low);
+                        conf_complain(l, set->file, set->order, set->line, "%s=%s is above %s=%s: %s is used for both.", off_key->key, high,
+                                      on_key->key, low, low);
                 else
                         l->out_of_memory = true;
         }
@@ -78,29 +78,29 @@ static void store(ConfLoader *l, const ConfKey *k, const Value *v) {
         }
 }
 
-/* The values of a kind's limit, in the array of all; NULL where there is no such key. */
-static Value *value_at(Value *values, size_t offset) {
+/* A value in the array of all; where there is no such key, as for the number of a limit that has none, 1. */
+static const Value *value_at(const Value *values, size_t offset) {
+        static const Value one = { .number = 1, .text = "1" };
         int i = conf_key_find_offset(offset);
 
-        return i < 0 ? NULL : values + i;
+        return i < 0 ? &one : values + i;
 }
 
 static void settle_limits(ConfLoader *l, Value *values) {
-        static const Value one = { .number = 1, .text = "1" };
-
         for (size_t kind = 0; kind < _FINDING_KIND_MAX; kind++) {
-                Value *on = value_at(values, offsetof(Conf, limits.limit[0].on) + kind * sizeof(FindingLimit));
-                Value *off = value_at(values, offsetof(Conf, limits.limit[0].off) + kind * sizeof(FindingLimit));
-                const Value *age = value_at(values, offsetof(Conf, limits.limit[0].min_age_usec) + kind * sizeof(FindingLimit));
+                size_t limit = offsetof(Conf, limits.limit) + kind * sizeof(FindingLimit);
+                int on = conf_key_find_offset(limit + offsetof(FindingLimit, on));
+                int off = conf_key_find_offset(limit + offsetof(FindingLimit, off));
 
-                if (on && off)
-                        settle_off(l, l->keys + (on - values), on, l->keys + (off - values), off, off->setting != NULL);
-                set_limit(&l->result->conf.limits.limit[kind], on ? on : &one, off ? off : &one, age);
+                if (on >= 0 && off >= 0)
+                        settle_off(l, l->keys + on, values + on, l->keys + off, values + off, values[off].setting);
+                set_limit(&l->result->conf.limits.limit[kind], value_at(values, limit + offsetof(FindingLimit, on)),
+                          value_at(values, limit + offsetof(FindingLimit, off)), value_at(values, limit + offsetof(FindingLimit, min_age_usec)));
         }
 }
 
 /* What the section does not set is the common limit's, place and all. */
-static void settle_subtree(ConfLoader *l, const ConfSubtree *subtree, Value *values) {
+static void settle_subtree(ConfLoader *l, const ConfSubtree *subtree, const Value *values) {
         const Value *common[CONF_SUBTREE_KEYS] = {
                 value_at(values, offsetof(Conf, limits.limit[FINDING_SUBTREE].on)),
                 value_at(values, offsetof(Conf, limits.limit[FINDING_SUBTREE].off)),
@@ -119,7 +119,7 @@ static void settle_subtree(ConfLoader *l, const ConfSubtree *subtree, Value *val
         limits->n_subtrees++;
         for (size_t i = 0; i < CONF_SUBTREE_KEYS; i++)
                 v[i] = subtree->settings[i].value ? resolve(l, k + i, subtree->settings + i) : *common[i];
-        settle_off(l, k, &v[0], k + 1, &v[1], subtree->settings[1].value != NULL);
+        settle_off(l, k, &v[0], k + 1, &v[1], subtree->settings[1].value ? subtree->settings + 1 : NULL);
         set_limit(&s->overhead, &v[0], &v[1], &v[2]);
         for (size_t i = 0; i < CONF_SUBTREE_KEYS; i++)
                 add_origin(l, k + i, s->pattern, v + i);
