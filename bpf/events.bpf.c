@@ -11,9 +11,25 @@
  *
  * Each tracepoint fires for every hierarchy. A cgroup that has a memory css is in the memory controller's by that.
  */
-#include <linux/bpf.h>
-
 #include "kernel.bpf.h"
+
+/* Of linux/bpf.h, which wants asm/types.h, and where that is clang does not know when the target is BPF. */
+enum {
+        BPF_MAP_TYPE_HASH = 1,
+        BPF_MAP_TYPE_ARRAY = 2,
+        BPF_MAP_TYPE_RINGBUF = 27,
+
+        BPF_F_NO_PREALLOC = 1U << 0,
+        BPF_F_MMAPABLE = 1U << 10,
+
+        BPF_ANY = 0,
+        BPF_NOEXIST = 1,
+
+        BPF_RB_NO_WAKEUP = 1U << 0,
+        BPF_RB_FORCE_WAKEUP = 1U << 1,
+        BPF_RB_AVAIL_DATA = 0,
+        BPF_RINGBUF_HDR_SZ = 8,
+};
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
