@@ -476,17 +476,17 @@ int events_drain(Events *e, events_record_t fn, void *userdata) {
         return r < 0 ? r : e->n_records;
 }
 
-int events_counts(const Events *e, EventsCounts *ret) {
-        uint64_t n[_SW_COUNT_MAX];
+static uint64_t read_count(const Events *e, enum sw_counter counter) {
+        return __atomic_load_n(&e->counts[counter], __ATOMIC_RELAXED);
+}
 
-        for (size_t i = 0; i < ELEMENTSOF(n); i++)
-                n[i] = __atomic_load_n(&e->counts[i], __ATOMIC_RELAXED);
+int events_counts(const Events *e, EventsCounts *ret) {
         *ret = (EventsCounts){
-                .created = n[SW_COUNT_CREATED],
-                .removed = n[SW_COUNT_REMOVED],
-                .released = n[SW_COUNT_RELEASED],
-                .lost_deaths = n[SW_COUNT_LOST_DEATHS],
-                .lost_records = n[SW_COUNT_LOST_RECORDS],
+                .created = read_count(e, SW_COUNT_CREATED),
+                .removed = read_count(e, SW_COUNT_REMOVED),
+                .released = read_count(e, SW_COUNT_RELEASED),
+                .lost_deaths = read_count(e, SW_COUNT_LOST_DEATHS),
+                .lost_records = read_count(e, SW_COUNT_LOST_RECORDS),
         };
         return 0;
 }

@@ -60,6 +60,13 @@ void lives_pass(Life *lives, size_t n) {
                 life_remove(lives + i, cgroups_fd());
 }
 
+void lives_flash(unsigned n) {
+        for (unsigned i = 0; i < n; i++) {
+                assert_int_equal(cgroup_mkdir(cgroups_fd(), "flash"), 0);
+                assert_int_equal(cgroup_remove(cgroups_fd(), "flash"), 0);
+        }
+}
+
 static Life *find_life(Lives *l, uint64_t id) {
         for (size_t i = 0; i < l->n; i++)
                 if (l->lives[i].id == id)
@@ -144,7 +151,8 @@ void expect_deaths(const Events *e, const Life *lives, size_t n) {
                 const EventsDeath *d = find_death(deaths, n_deaths, lives[i].serial);
 
                 if (!d)
-                        fail_test("%s, serial %" PRIu64 ", has no time of death", lives[i].name, lives[i].serial);
+                        fail_test("%s, serial %" PRIu64 ", has no time of death; %zu have, %" PRIu64 " were lost", lives[i].name, lives[i].serial, n_deaths,
+                                  counts_of(e).lost_deaths);
                 assert_true(d->exact);
                 if (d->boot_usec < lives[i].removed_before || d->boot_usec > lives[i].removed_after)
                         fail_test("%s was removed between %" PRIu64 " and %" PRIu64 ", not at %" PRIu64, lives[i].name, lives[i].removed_before,

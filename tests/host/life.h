@@ -32,6 +32,8 @@ void life_look(Life *lives, size_t n);
 void life_remove(Life *l, int parent);
 /* "ev0", "ev1", ... made, looked at and removed below our own cgroup. */
 void lives_pass(Life *lives, size_t n);
+/* So many made and removed one after the other, of which nothing is written down. */
+void lives_flash(unsigned n);
 
 /* Fails when a record breaks the contract of bpf/record.h. userdata: a Lives. */
 void life_record(const struct sw_event *event, void *userdata);
