@@ -8,9 +8,9 @@
  *     415 9000000000 since
  *     end 2
  *
- * The first line has the number of the form and the boot id ("-": it was not known), the last one the number of entries: without it the file
- * was cut off. A later daemon may put more words at the end of any line, and the ones before it ignore them, so that a downgrade loses
- * nothing. What cannot be said that way needs another number, which older daemons take for no file of theirs.
+ * The first line has the number of the form and the boot id ("-": it was not known), the last one the number of entries: without it the
+ * file was cut off. A later daemon may put more words at the end of any line, and the ones before it ignore them, so that a downgrade
+ * loses nothing. What cannot be said that way needs another number, which older daemons take for no file of theirs.
  */
 #include "ages.h"
 
@@ -24,7 +24,7 @@
 /* Entries that wait to be merged: many enough that moving all the others is rare, few enough that moving these is nothing. */
 #define LATE_MAX 1024
 
-/* What comes in ascending serial goes behind the others at once; what does not waits in a short array of its own, in ascending serial too. */
+/* What comes in ascending serial goes behind the others at once; what does not waits in a short array of its own, in that order too. */
 struct Ages {
         Age *all;
         size_t n, allocated; /* allocated is at least n + n_late: a merge needs no memory */
@@ -73,7 +73,7 @@ static Age *get(const Ages *a, uint64_t serial) {
         return k < a->n_late && a->late[k].serial == serial ? (Age *)&a->late[k] : NULL;
 }
 
-/* Merges more entries, of other serials and in ascending order, into all[], which has room for them: from the end on, so that nothing is in the way. */
+/* Merges more entries, of other serials and in ascending order, into all[], which has room for them: from the end on, where it is free. */
 static void merge(Ages *a, const Age *more, size_t n_more) {
         size_t from = a->n, to = a->n + n_more;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The form of the file, in the byte order of the machine: a head in the first 4,096 bytes, then the slots of the fine ring, then those of the coarse one. A
- * record has a sequence number, which counts from 1 on in each ring, and lies in the slot (number mod slots): so one pwrite() makes it, always over
- * the oldest of its ring, and no pointer to the newest has to be kept in step. Its checksum tells whether all of it was written. Zeros
- * are a slot that never was.
+ * The form of the file, in the byte order of the machine: a head in the first 4,096 bytes, then the slots of the fine ring, then those
+ * of the coarse one. A record has a sequence number, which counts from 1 on in each ring, and lies in the slot (number mod slots): so
+ * one pwrite() makes it, always over the oldest of its ring, and no pointer to the newest has to be kept in step. Its checksum tells
+ * whether all of it was written. Zeros are a slot that never was.
  *
  * HistorySample goes to disk as it is in memory. Who changes it changes VERSION as well; the assertions below remind of that.
  */
@@ -48,7 +48,8 @@ typedef struct Record {
 
 _Static_assert(sizeof(Head) == 40, "no holes in the head");
 _Static_assert(sizeof(HistoryTop) == HISTORY_NAME_MAX + 16, "no holes in what is on disk");
-_Static_assert(sizeof(HistorySample) == 18 * 8 + 2 * HISTORY_TOP * sizeof(HistoryTop), "another sample is another VERSION, and has no holes");
+_Static_assert(sizeof(HistorySample) == 18 * 8 + 2 * HISTORY_TOP * sizeof(HistoryTop),
+               "another sample is another VERSION, and has no holes");
 _Static_assert(sizeof(Record) == 1832, "another record is another VERSION");
 
 static const size_t slots[_HISTORY_RING_MAX] = {
@@ -130,6 +131,13 @@ static ssize_t read_some(int fd, void *data, size_t len, off_t at) {
         return (ssize_t)done;
 }
 
+static int take_fd(int *fd) {
+        int taken = *fd;
+
+        *fd = -1;
+        return taken;
+}
+
 /* All room there will ever be need of. Also for a file that is there: it may have been cut off. */
 static int take_room(int fd) {
         int r;
@@ -182,9 +190,7 @@ static int make_file(int dirfd) {
                 (void)unlinkat(dirfd, NAME_NEW, 0);
                 return r;
         }
-        r = fd;
-        fd = -1;
-        return r;
+        return take_fd(&fd);
 }
 
 /* 1: the head is ours; 0: it is not, *ret_why says why; or a negative errno. */
@@ -236,9 +242,7 @@ static int open_old(int dirfd, char **ret_why) {
         r = take_room(fd);
         if (r < 0)
                 return r;
-        r = fd;
-        fd = -1;
-        return r;
+        return take_fd(&fd);
 }
 
 int history_file_open(int dirfd, char **ret_note) {
@@ -252,7 +256,9 @@ int history_file_open(int dirfd, char **ret_note) {
                 return r;
         if (renameat(dirfd, NAME, dirfd, NAME_BAD) < 0)
                 return -errno;
-        if (ret_note && asprintf(ret_note, "The file \"" NAME "\" could not be used: %s. It is called \"" NAME_BAD "\" now, and a new one was begun.", why) < 0) {
+        if (ret_note &&
+            asprintf(ret_note, "The file \"" NAME "\" could not be used: %s. It is called \"" NAME_BAD "\" now, and a new one was begun.",
+                     why) < 0) {
                 *ret_note = NULL;
                 return -ENOMEM;
         }
@@ -268,7 +274,8 @@ static bool names_end(const HistoryTop *tops) {
 }
 
 static bool record_is_good(const Record *record, HistoryRing ring, size_t slot) {
-        return record->sequence > 0 && record->sequence <= SEQUENCE_MAX && record->sequence % slots[ring] == slot && record->ring == (uint64_t)ring &&
+        return record->sequence > 0 && record->sequence <= SEQUENCE_MAX && record->sequence % slots[ring] == slot &&
+               record->ring == (uint64_t)ring &&
                record->checksum == history_file_hash(&record->sequence, sizeof(*record) - offsetof(Record, sequence)) &&
                names_end(record->sample.creators) && names_end(record->sample.subtrees);
 }
@@ -320,7 +327,10 @@ int history_file_load(int fd, HistoryRing ring, HistorySample *samples, size_t *
                 return -ENOMEM;
         newest = load_slots(fd, ring, samples, l);
         oldest = newest > slots[ring] ? newest - slots[ring] + 1 : 1;
-        /* They close ranks. A slot whose number is not the one that belongs there in this round holds what a failed write should have replaced. */
+        /*
+         * They close ranks. A slot whose number is not the one that belongs there in this round holds what a failed write should have
+         * replaced.
+         */
         for (uint64_t sequence = oldest; sequence <= newest; sequence++)
                 if (l->sequences[sequence % slots[ring]] == sequence)
                         samples[(oldest + n++) % slots[ring]] = samples[sequence % slots[ring]];

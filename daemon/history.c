@@ -87,13 +87,20 @@ static int append(History *h, HistoryRing which, const HistorySample *sample) {
         return history_file_write(h->fd, which, ++ring->sequence, sample);
 }
 
+static bool begins_hour(const Ring *coarse, const HistorySample *sample) {
+        const HistorySample *last;
+
+        if (coarse->n == 0)
+                return true;
+        last = &coarse->samples[(coarse->first + coarse->n - 1) % coarse->slots];
+        return last->boot != sample->boot || last->boot_usec / HOUR_USEC != sample->boot_usec / HOUR_USEC;
+}
+
 int history_append(History *h, const HistorySample *sample) {
-        size_t n = h->rings[HISTORY_COARSE].n;
-        const HistorySample *last = n > 0 ? history_get(h, HISTORY_COARSE, n - 1) : NULL;
         int r, k = 0;
 
         r = append(h, HISTORY_FINE, sample);
-        if (!last || last->boot != sample->boot || last->boot_usec / HOUR_USEC != sample->boot_usec / HOUR_USEC)
+        if (begins_hour(&h->rings[HISTORY_COARSE], sample))
                 k = append(h, HISTORY_COARSE, sample);
         return r < 0 ? r : k;
 }
@@ -108,11 +115,13 @@ const HistorySample *history_get(const History *h, HistoryRing ring, size_t i) {
         return i < r->n ? &r->samples[(r->first + i) % r->slots] : NULL;
 }
 
-/* Which samples a trend is of. */
+/* What a trend is of. */
 typedef struct Span {
         HistoryRing ring;
+        HistoryField field;
         uint64_t boot;
         uint64_t begin_usec, end_usec;
+        uint64_t origin_usec, origin_value; /* the first sample */
 } Span;
 
 /* The next sample of the span from *i on, which is left behind it; NULL: no more. */
@@ -120,7 +129,8 @@ static const HistorySample *next_sample(const History *h, const Span *span, size
         const HistorySample *s;
 
         while ((s = history_get(h, span->ring, (*i)++)))
-                if (s->boot == span->boot && (s->valid & HISTORY_COMPLETE) && s->boot_usec >= span->begin_usec && s->boot_usec <= span->end_usec)
+                if (s->boot == span->boot && (s->valid & HISTORY_COMPLETE) && s->boot_usec >= span->begin_usec &&
+                    s->boot_usec <= span->end_usec)
                         return s;
         return NULL;
 }
@@ -139,7 +149,8 @@ static HistoryRing choose_ring(const History *h, Span span) {
         coarse = next_sample(h, &span, &k);
         if (!coarse)
                 return HISTORY_FINE;
-        return !fine || (coarse->boot_usec < fine->boot_usec && fine->boot_usec - coarse->boot_usec >= HOUR_USEC) ? HISTORY_COARSE : HISTORY_FINE;
+        return !fine || (coarse->boot_usec < fine->boot_usec && fine->boot_usec - coarse->boot_usec >= HOUR_USEC) ? HISTORY_COARSE :
+                                                                                                                    HISTORY_FINE;
 }
 
 static uint64_t field_value(const HistorySample *s, HistoryField field) {
@@ -159,61 +170,62 @@ static double difference(uint64_t a, uint64_t b) {
         return a >= b ? (double)(a - b) : -(double)(b - a);
 }
 
-/* From the first sample on, in hours and units: where a point lies. */
-static void point(const HistorySample *s, const HistorySample *origin, HistoryField field, double *ret_x, double *ret_y) {
-        *ret_x = difference(s->boot_usec, origin->boot_usec) / (double)HOUR_USEC;
-        *ret_y = difference(field_value(s, field), field_value(origin, field));
+/* Where a sample lies, from the first one on, in hours and units. */
+static void point(const HistorySample *s, const Span *span, double *ret_x, double *ret_y) {
+        *ret_x = difference(s->boot_usec, span->origin_usec) / (double)HOUR_USEC;
+        *ret_y = difference(field_value(s, span->field), span->origin_value);
 }
 
-/* Sum of the squares of x and of the products, both from their means; twice through the samples is what keeps it exact. */
-static bool slope(const History *h, const Span *span, HistoryField field, size_t n, double *ret) {
-        double x, y, sum_x = 0, sum_y = 0, xx = 0, xy = 0;
-        const HistorySample *s, *origin = NULL;
+/*
+ * Least squares. Means first, then what differs from them: it loses less than sums of squares that nearly cancel. False: all samples are
+ * of one moment.
+ */
+static bool slope(const History *h, const Span *span, size_t n, double *ret) {
+        double x, y, mean_x = 0, mean_y = 0, xx = 0, xy = 0;
+        const HistorySample *s;
 
         for (size_t i = 0; (s = next_sample(h, span, &i));) {
-                if (!origin)
-                        origin = s;
-                point(s, origin, field, &x, &y);
-                sum_x += x;
-                sum_y += y;
+                point(s, span, &x, &y);
+                mean_x += x / (double)n;
+                mean_y += y / (double)n;
         }
         for (size_t i = 0; (s = next_sample(h, span, &i));) {
-                point(s, origin, field, &x, &y);
-                x -= sum_x / (double)n;
-                y -= sum_y / (double)n;
-                xx += x * x;
-                xy += x * y;
+                point(s, span, &x, &y);
+                xx += (x - mean_x) * (x - mean_x);
+                xy += (x - mean_x) * (y - mean_y);
         }
-        if (xx <= 0)
-                return false; /* all of one moment */
+        if (!(xx > 0))
+                return false;
         *ret = xy / xx;
         return true;
 }
 
 void history_trend(const History *h, HistoryField field, uint64_t boot, uint64_t now_boot_usec, uint64_t window_usec, HistoryTrend *ret) {
         Span span = {
+                .field = field,
                 .boot = boot,
                 .begin_usec = now_boot_usec > window_usec ? now_boot_usec - window_usec : 0,
                 .end_usec = now_boot_usec,
         };
-        uint64_t first_usec = UINT64_MAX, last_usec = 0;
+        uint64_t newest_usec = 0;
         HistoryTrend trend = {};
         const HistorySample *s;
 
         span.ring = choose_ring(h, span);
         for (size_t i = 0; (s = next_sample(h, &span, &i));) {
-                trend.samples++;
-                if (s->boot_usec < first_usec)
-                        first_usec = s->boot_usec;
-                if (s->boot_usec >= last_usec) {
-                        last_usec = s->boot_usec;
-                        trend.last_value = field_value(s, field);
+                trend.last_value = field_value(s, field);
+                if (trend.samples == 0) {
+                        span.origin_usec = s->boot_usec;
+                        span.origin_value = trend.last_value;
                 }
+                newest_usec = s->boot_usec;
+                trend.samples++;
         }
+        /* Samples of one boot come in the order of its clock. */
         if (trend.samples > 0)
-                trend.span_usec = last_usec - first_usec;
+                trend.span_usec = newest_usec - span.origin_usec;
         if (trend.samples >= HISTORY_TREND_SAMPLES && trend.span_usec >= window_usec / 4)
-                trend.known = slope(h, &span, field, trend.samples, &trend.per_hour);
+                trend.known = slope(h, &span, trend.samples, &trend.per_hour);
         *ret = trend;
 }
 

@@ -32,12 +32,8 @@ struct Storm {
 
 const char *storm_kind_to_string(StormKind kind) {
         static const char *const names[] = {
-                [STORM_RAISED] = "raised",
-                [STORM_CLEARED] = "cleared",
-                [STORM_BEGINS] = "storm-begins",
-                [STORM_GOES_ON] = "storm-goes-on",
-                [STORM_ENDS] = "storm-ends",
-                [STORM_MORE] = "more",
+                [STORM_RAISED] = "raised",         [STORM_CLEARED] = "cleared", [STORM_BEGINS] = "storm-begins",
+                [STORM_GOES_ON] = "storm-goes-on", [STORM_ENDS] = "storm-ends", [STORM_MORE] = "more",
         };
 
         return (size_t)kind < ELEMENTSOF(names) ? names[kind] : NULL;
@@ -194,18 +190,26 @@ static bool judge_group(Group *g) {
         return true;
 }
 
-/* What is told first, and of that the largest: it is the last ones that may be left out. */
+/* What is about the host, groups, single findings. */
+static int entry_rank(const StormEntry *e) {
+        if (!e->creator)
+                return 0;
+        return e->kind <= STORM_CLEARED ? 2 : 1;
+}
+
+/* By rank, the largest first: it is the last ones that may be left out. */
 static int compare_entries(const void *a, const void *b) {
         const StormEntry *x = a, *y = b;
-        bool x_single = x->kind <= STORM_CLEARED, y_single = y->kind <= STORM_CLEARED;
-        int x_rank = !x->creator ? 0 : !x_single ? 1 : 2, y_rank = !y->creator ? 0 : !y_single ? 1 : 2;
-        uint64_t x_bytes = x_single ? x->finding->bytes : x->bytes, y_bytes = y_single ? y->finding->bytes : y->bytes;
+        int rank = entry_rank(x);
+        uint64_t x_bytes, y_bytes;
 
-        if (x_rank != y_rank)
-                return x_rank < y_rank ? -1 : 1;
+        if (rank != entry_rank(y))
+                return rank < entry_rank(y) ? -1 : 1;
+        x_bytes = rank == 1 ? x->bytes : x->finding->bytes;
+        y_bytes = rank == 1 ? y->bytes : y->finding->bytes;
         if (x_bytes != y_bytes)
                 return x_bytes > y_bytes ? -1 : 1;
-        if (x_single)
+        if (rank != 1)
                 return x->finding->id < y->finding->id ? -1 : x->finding->id > y->finding->id;
         if (x->finding_kind != y->finding_kind)
                 return x->finding_kind < y->finding_kind ? -1 : 1;

@@ -513,7 +513,8 @@ static void test_many(_unused_ void **state) {
                 assert_age(b, 2 + i * 7919 % (MANY / 2) * 2, i, true);
                 assert_age(b, 3 + i * 2, MANY, false);
         }
-        printf("# %d entries: put half of them %" PRIu64 " us, observe %" PRIu64 " us, write %" PRIu64 " us, parse %" PRIu64 " us, %zu bytes\n",
+        printf("# %d entries: put half of them %" PRIu64 " us, observe %" PRIu64 " us, write %" PRIu64 " us, parse %" PRIu64
+               " us, %zu bytes\n",
                MANY, put - start, observed - put, written - observed, parsed - written, len);
         census_free(c);
 }

@@ -168,7 +168,7 @@ static void test_generated(_unused_ void **state) {
                 t = trend_of(h, x, x - first);
                 assert_true(t.known);
                 assert_int_equal(t.samples, n);
-                assert_true(fabsl(t.per_hour - expected) <= 1e-6L * fabsl(expected) + 1e-3L);
+                assert_true(fabsl((long double)t.per_hour - expected) <= 1e-6L * fabsl(expected) + 1e-3L);
         }
 }
 

@@ -20,8 +20,8 @@ static void *scarce_calloc(size_t n, size_t size) {
 }
 
 #define calloc scarce_calloc
-#include "../../daemon/history.c"
 #include "../../daemon/history-file.c"
+#include "../../daemon/history.c"
 #undef calloc
 
 #include "builder.h"
@@ -291,7 +291,7 @@ static void test_misplaced(_unused_ void **state) {
         read_at(record_at(HISTORY_FINE, 5), &r, sizeof(r));
         write_at(record_at(HISTORY_FINE, 500), &r, sizeof(r)); /* another slot */
         write_at(record_at(HISTORY_COARSE, 5), &r, sizeof(r)); /* the same of another ring */
-        r.sequence = SEQUENCE_MAX + 1; /* beyond counting, with all else right */
+        r.sequence = SEQUENCE_MAX + 1;                         /* beyond counting, with all else right */
         r.checksum = history_file_hash(&r.sequence, sizeof(r) - sizeof(r.checksum));
         write_at(record_at(HISTORY_FINE, r.sequence), &r, sizeof(r));
         r.sequence = 11;

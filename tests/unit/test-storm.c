@@ -115,7 +115,8 @@ static const Finding *clear_one(Fixture *f, FindingKind kind, const char *creato
         size_t i = 0;
         Finding *old;
 
-        while (i < t->n && (t->all[i]->kind != kind || !creator != !t->all[i]->creator || (creator && strcmp(creator, t->all[i]->creator) != 0)))
+        while (i < t->n &&
+               (t->all[i]->kind != kind || !creator != !t->all[i]->creator || (creator && strcmp(creator, t->all[i]->creator) != 0)))
                 i++;
         assert_true(i < t->n);
         old = t->all[i];
@@ -159,8 +160,8 @@ static void assert_single(const StormEntry *e, const Finding *finding, bool rais
                 assert_null(e->creator);
 }
 
-static void assert_group(const StormEntry *e, StormKind kind, FindingKind finding_kind, const char *creator, uint64_t raised, uint64_t cleared,
-                         uint64_t standing) {
+static void assert_group(const StormEntry *e, StormKind kind, FindingKind finding_kind, const char *creator, uint64_t raised,
+                         uint64_t cleared, uint64_t standing) {
         assert_int_equal(e->kind, kind);
         assert_int_equal(e->finding_kind, finding_kind);
         assert_string_equal(e->creator, creator);
@@ -260,7 +261,7 @@ static void test_goes_on_and_ends(_unused_ void **state) {
         census(&f, 30, 29);
         assert_only(&f, STORM_GOES_ON, 30, 29, 40);
         census(&f, 0, 20);
-        assert_only(&f, STORM_GOES_ON, 0, 20, 20); /* half of 40 */
+        assert_only(&f, STORM_GOES_ON, 0, 20, 20);                  /* half of 40 */
         assert_ptr_equal(f.entries[0].finding, f.findings->all[0]); /* none was raised: of those that stand */
         census(&f, 1, 10);
         assert_int_equal(f.n, 0);
