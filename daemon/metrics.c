@@ -31,18 +31,14 @@ static void label(FILE *f, const char *name, const char *value) {
 }
 
 static void sample(FILE *f, const char *name, const char *key, const char *value, uint64_t n) {
-        (void)fprintf(f, "shrinkwatch_%s", name);
-        if (key) {
-                (void)fputc('{', f);
-                label(f, key, value);
-                (void)fputc('}', f);
-        }
-        (void)fprintf(f, " %" PRIu64 "\n", n);
+        (void)fprintf(f, "shrinkwatch_%s{", name);
+        label(f, key, value);
+        (void)fprintf(f, "} %" PRIu64 "\n", n);
 }
 
 static void gauge(FILE *f, const char *name, const char *help, uint64_t n) {
         family(f, name, "gauge", help);
-        sample(f, name, NULL, NULL, n);
+        (void)fprintf(f, "shrinkwatch_%s %" PRIu64 "\n", name, n);
 }
 
 /* Microseconds as seconds, exactly, and with a point in every locale. */
