@@ -67,20 +67,7 @@ enum cgroup_subsys_id {
         CGROUP_SUBSYS_COUNT = 14,
 };
 
-struct cgroup_root;
-
-struct cgroup {
-        int level;
-        struct kernfs_node *kn;
-        struct cgroup_subsys_state *subsys[CGROUP_SUBSYS_COUNT];
-        struct cgroup_root *root;
-};
-
-struct cgroup_root {
-        unsigned int subsys_mask;
-        struct cgroup cgrp;
-};
-
+struct cgroup;
 struct cgroup_subsys;
 
 struct cgroup_subsys_state {
@@ -92,6 +79,23 @@ struct cgroup_subsys_state {
         unsigned int flags;
         __u64 serial_nr;
         struct cgroup_subsys_state *parent;
+};
+
+struct cgroup_root;
+
+struct cgroup {
+        struct cgroup_subsys_state self;
+        int level;
+        struct kernfs_node *kn;
+        unsigned int subtree_ss_mask; /* of the children; u16 in 6.18, u32 in 7.3: BTF gives the size to read */
+        struct cgroup_subsys_state *subsys[CGROUP_SUBSYS_COUNT];
+        struct cgroup_root *root;
+        struct cgroup *dom_cgrp; /* itself, unless it is threaded */
+};
+
+struct cgroup_root {
+        unsigned int subsys_mask;
+        struct cgroup cgrp;
 };
 
 struct css_set {

@@ -160,21 +160,29 @@ struct sw_lists {
  * Life events. Their maps and links outlive the daemon in systemd's file descriptor store, and a newer daemon meets them: a change of
  * anything from here to the next rule raises the version, which is in the names they have there.
  */
+#ifndef SW_EVENTS_VERSION /* tests build another one */
 #define SW_EVENTS_VERSION 1
+#endif
+
+#define SW_EVENTS_RING_BYTES (256 * 1024)
 
 enum sw_event_kind {
         SW_EVENT_CREATED = 0,  /* the cgroup's directory was made, with the memory controller */
         SW_EVENT_REMOVED = 1,  /* its directory was removed: the memcg is dying */
-        SW_EVENT_RELEASED = 2, /* the last reference is gone: the cgroup and its memcg are freed */
+        SW_EVENT_RELEASED = 2, /* the last reference is gone: the cgroup is freed, its memcg was just before */
 };
 
-/* Indices of the counters: per-CPU array, enum sw_counter → number. The first three are enum sw_event_kind. */
+/*
+ * Indices of the counters: array, enum sw_counter → number. The first three are enum sw_event_kind. Not per CPU: the kernel runs all
+ * life events under one spinlock. The array is mapped into user space, which takes what it deletes off SW_COUNT_DEATHS.
+ */
 enum sw_counter {
         SW_COUNT_CREATED = 0,
         SW_COUNT_REMOVED = 1,
         SW_COUNT_RELEASED = 2,
         SW_COUNT_LOST_DEATHS = 3,  /* removals whose time found no room */
         SW_COUNT_LOST_RECORDS = 4, /* records that found no room in the ring */
+        SW_COUNT_DEATHS = 5,       /* times that are in the map now */
         _SW_COUNT_MAX,
 };
 

@@ -5,7 +5,7 @@
 #include "daemon/identity.h"
 #include "daemon/reading.h"
 #include "exit.h"
-#include "group.h"
+#include "daemon/group.h"
 #include "text.h"
 
 /* What a row is about. */

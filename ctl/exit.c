@@ -6,7 +6,7 @@
 
 const ExitMeaning exit_meanings[] = {
         { CTL_EXIT_OK, "Success." },
-        { CTL_EXIT_FAILURE, "Something failed: memory ran out, or the output could not be written." },
+        { CTL_EXIT_FAILURE, "Something failed: no memory, output not written, a file of configuration not read." },
         { CTL_EXIT_USAGE, "The command line was not understood." },
         { CTL_EXIT_NOT_FOUND, "No such memory cgroup." },
         { CTL_EXIT_NOT_PERMITTED, "Not permitted: a capability is missing, or the kernel refuses BPF." },

@@ -22,6 +22,8 @@ const OptionSpec option_specs[_OPTION_MAX] = {
         [OPTION_NOHEADINGS] = { "noheadings", 'H', NULL, "print neither headings nor totals" },
         [OPTION_MODEL] = { "model", 'm', "LIST", "estimate for memcgs=N,nodes=N,ids=N instead of this host" },
         [OPTION_MEMCGS] = { "memcgs", 0, NULL, "estimate by class of memory cgroup too, in JSON for each" },
+        [OPTION_FILE] = { "file", 0, "PATH", "read this file of configuration alone" },
+        [OPTION_ROOT] = { "root", 0, "DIR", "look for files of configuration below DIR" },
         [OPTION_BYTES] = { "bytes", 'b', NULL, "print sizes in bytes, not in K, M, G" },
         [OPTION_JSON] = { "json", 'J', NULL, "print JSON" },
         [OPTION_DIRECT] = { "direct", 0, NULL, "read the kernel itself (this is the default)" },
@@ -114,6 +116,12 @@ static ExitCode take_value(Options *o, OptionId id, const char *value) {
         case OPTION_MODEL:
                 o->model = value;
                 break;
+        case OPTION_FILE:
+                o->file = value;
+                break;
+        case OPTION_ROOT:
+                o->root = value;
+                break;
         case OPTION_LIMIT:
                 if (text_parse_u64(value, 0, LIMIT_MAX, &o->limit) < 0)
                         return bad_number(id, value, 0, LIMIT_MAX);
@@ -140,6 +148,8 @@ static ExitCode check(const Options *o, const Verb *verb) {
                 return exit_complain(CTL_EXIT_USAGE, "--dying and --live exclude each other. Leave both out to see all");
         if (option_given(o, OPTION_MEMCGS) && option_given(o, OPTION_MODEL))
                 return exit_complain(CTL_EXIT_USAGE, "--memcgs and --model exclude each other: a model has no memory cgroups to tell apart");
+        if (option_given(o, OPTION_FILE) && option_given(o, OPTION_ROOT))
+                return exit_complain(CTL_EXIT_USAGE, "--file and --root exclude each other: a file is not looked for");
         if (verb->argument && !(o->argument && o->argument[0]))
                 return exit_complain(CTL_EXIT_USAGE, "'%s' needs %s", verb->name, verb->argument);
         return CTL_EXIT_OK;

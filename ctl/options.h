@@ -19,6 +19,8 @@ typedef enum OptionId {
         OPTION_NOHEADINGS,
         OPTION_MODEL,
         OPTION_MEMCGS,
+        OPTION_FILE,
+        OPTION_ROOT,
         OPTION_BYTES,
         OPTION_JSON,
         OPTION_DIRECT,
@@ -46,7 +48,7 @@ typedef struct Options {
         const Verb *verb;
         const char *argument; /* of the verb */
         unsigned given;       /* OPTION_BIT()s */
-        const char *columns, *sort, *model;
+        const char *columns, *sort, *model, *file, *root;
         uint64_t limit;     /* 0: all */
         uint64_t watch_sec; /* 0: once */
 } Options;

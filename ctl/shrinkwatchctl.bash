@@ -55,6 +55,7 @@ _shrinkwatchctl() {
         [creators]="-n --limit= $table"
         [estimate]='-m --model= --memcgs'
         [support]='-H --noheadings'
+        [config]='-H --noheadings --file= --root='
     )
     local memcg_columns='SERIAL PARENT ID STATE LEVEL NODES SLOTS UNITS ARRAYS OVERHEAD DELTA SUBTREE MEMCGS DYING REFS PINS
         MEMORY SWAP UNIT SLICE MACHINE CONTAINER ENGINE POD PATH'
@@ -63,7 +64,7 @@ _shrinkwatchctl() {
     local verb='' i
     for ((i = 1; i < cword; i++)); do
         case ${words[i]} in
-            -s | -n | -w | -o | -m | --sort | --limit | --watch | --columns | --model)
+            -s | -n | -w | -o | -m | --sort | --limit | --watch | --columns | --model | --file | --root)
                 ((i++)) ;;
             -*) ;;
             *)
@@ -76,7 +77,7 @@ _shrinkwatchctl() {
 
     # The value of an option that the verb refuses is nothing to offer.
     case $prev in
-        -[snwom] | --sort | --limit | --watch | --columns | --model)
+        -[snwom] | --sort | --limit | --watch | --columns | --model | --file | --root)
             [[ $verb && " ${options[$verb]} " != *" $prev"[=\ ]* ]] && return ;;
     esac
 
@@ -98,6 +99,12 @@ _shrinkwatchctl() {
             COMPREPLY=($(compgen -W 'memcgs=,nodes=,ids=' -- "$cur"))
             compopt -o nospace
             return ;;
+        --file)
+            _filedir
+            return ;;
+        --root)
+            _filedir -d
+            return ;;
         -n | --limit | -w | --watch)
             return ;;
     esac
@@ -107,7 +114,7 @@ _shrinkwatchctl() {
         if [[ $verb ]]; then
             COMPREPLY=($(compgen -W "${options[$verb]} $common" -- "$cur"))
         else
-            COMPREPLY=($(compgen -W "$select $table -m --model= --memcgs $common" -- "$cur"))
+            COMPREPLY=($(compgen -W "$select $table -m --model= --memcgs --file= --root= $common" -- "$cur"))
         fi
         [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
         return

@@ -52,6 +52,12 @@ const Verb verbs[] = {
                 .accepts = OPTION_BIT(OPTION_NOHEADINGS),
                 .run = verb_support,
         },
+        {
+                .name = "config",
+                .help = "what the configuration of shrinkwatchd says, and where",
+                .accepts = OPTION_BIT(OPTION_NOHEADINGS) | OPTION_BIT(OPTION_FILE) | OPTION_BIT(OPTION_ROOT),
+                .run = verb_config,
+        },
 };
 const size_t n_verbs = ELEMENTSOF(verbs);
 

@@ -27,3 +27,4 @@ ExitCode verb_show(const Options *options);
 ExitCode verb_creators(const Options *options);
 ExitCode verb_estimate(const Options *options);
 ExitCode verb_support(const Options *options);
+ExitCode verb_config(const Options *options);

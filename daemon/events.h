@@ -25,7 +25,7 @@ typedef struct EventsFd {
 } EventsFd;
 
 typedef struct EventsCounts {
-        uint64_t created, removed, released; /* memory cgroups, since the programs were attached */
+        uint64_t created, removed, released; /* memory cgroups, since the programs were attached; released: see bpf/events.bpf.c, nearly exact */
         uint64_t lost_deaths;                /* removals whose time found no room in the map */
         uint64_t lost_records;               /* records that found no room in the ring */
 } EventsCounts;
@@ -39,8 +39,8 @@ typedef struct EventsDeath {
 typedef enum EventsOrigin {
         EVENTS_FRESH,     /* loaded and attached now */
         EVENTS_ADOPTED,   /* all of it came from the store and went on meanwhile */
-        EVENTS_DRAINED,   /* the store had another version whose deaths we can read: taken over, then loaded anew */
-        EVENTS_DISCARDED, /* the store had another version that we cannot read, or only a part of one: loaded anew */
+        EVENTS_DRAINED,   /* the store had another version, another size or a part of a set, whose deaths we can read: loaded anew, then taken over */
+        EVENTS_DISCARDED, /* the store had something of ours that we cannot read: loaded anew */
 } EventsOrigin;
 
 /* "fresh", "adopted", "drained", "discarded" */
@@ -59,11 +59,14 @@ Events *events_free(Events *e);
 DEFINE_CLEANUP(Events, events_free)
 
 EventsOrigin events_origin(const Events *e);
-/* What the store is to hold, and the names of other versions' descriptors that it is to drop. Owned by e. */
+/*
+ * What the store is to hold, and the names (fd is -1) that it is to drop. The store drops by name, and the two can share names: drop
+ * before you store. Owned by e.
+ */
 const EventsFd *events_fds(const Events *e, size_t *ret_n);
 const EventsFd *events_dropped(const Events *e, size_t *ret_n);
 
-/* Becomes readable when the ring is a quarter full, or the map half: then drain, and have a census soon. -1 if there is none. */
+/* Wakes who waits for it to be readable when the ring is a quarter full, or the map half, and with every sixteenth more: then drain, and have a census soon. */
 int events_fd(const Events *e);
 typedef void (*events_record_t)(const struct sw_event *event, void *userdata);
 /* Takes all records out of the ring. Returns their number, or a negative errno. */
@@ -75,6 +78,9 @@ int events_counts(const Events *e, EventsCounts *ret);
 int events_deaths(const Events *e, EventsDeath **ret, size_t *ret_n);
 /* Puts a time that is not exact where there is none. 0 also where one is; -E2BIG: no room. */
 int events_put(Events *e, uint64_t serial, uint64_t boot_usec);
-/* Removes entries; serials without one are no error. */
+/*
+ * Removes entries; serials without one are no error. Absence from a census means gone only up to its highest serial when it began: what
+ * is above may have been made, and may have died, since.
+ */
 int events_forget(Events *e, const uint64_t *serials, size_t n);
 uint32_t events_max_deaths(const Events *e);

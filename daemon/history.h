@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * History: totals of each census, and who held most, in two bounded rings on disk: every census of about a day, and one an hour of about three
- * months. The trend is computed from it. The file is a cache of facts, not a contract: its form is private, and stands in history.c.
+ * months. The trend is computed from it. The file is a cache of facts, not a contract: its form is private, and stands in history-file.c.
  */
 #pragma once
 
@@ -60,7 +60,8 @@ typedef struct History History;
  * Opens or makes the file below this directory. A file of another form, or one that is damaged beyond use, is put aside as "history.bad" and a new one
  * made; *ret_note (may be NULL) then says so in a sentence, to be freed. A record that is damaged is left out, not an error. Room for the whole
  * file is taken at once, so that a disk which fills up later takes nothing from us.
- * 0; a negative errno: the file cannot be had, history is then kept in memory only, and *ret is good all the same. -ENOMEM: *ret is not.
+ * 0; a negative errno: the file cannot be had (-EAGAIN: another process has it), history is then kept in memory only, and *ret is good all the same.
+ * -ENOMEM: *ret is not.
  */
 int history_new(History **ret, int dirfd, char **ret_note);
 History *history_free(History *h);

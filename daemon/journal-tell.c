@@ -178,6 +178,9 @@ static void say_cleared(Sentence *s, const Snapshot *snapshot, const StormEntry 
         case FINDING_END_LIMIT:
                 say(s, "another limit is in force, or none");
                 break;
+        case FINDING_END_REMOVED:
+                say(s, "the cgroup was removed; it is dying, and its memory counts for those above it");
+                break;
         }
         say(s, ". It stood for %s",
             journal_format_span(stood, sizeof(stood), usec_since(snapshot->boot_usec, f->raised_boot_usec)));

@@ -1,4 +1,116 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-int main(void) {
-        return 0;
+/* shrinkwatchd: the service. Argv and exit code; everything else is the manager's. */
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+
+#include "config.h"
+#include "manager.h"
+
+static void help(void) {
+        puts("Usage: shrinkwatchd [OPTION...]\n"
+             "\n"
+             "Watches the shrinker memory of memory cgroups: takes a census now and then, sees cgroups come and go,\n"
+             "and tells what is beyond the limits of shrinkwatchd.conf(5). Runs in the foreground; systemd's service is\n"
+             "shrinkwatchd.service.\n"
+             "\n"
+             "  -c, --config=FILE    read this file alone, no drop-ins\n"
+             "      --check-config   print what is wrong with the configuration, and end: 0 when nothing is\n"
+             "      --state=DIR      keep ages, findings and history here (default: $STATE_DIRECTORY, else nowhere)\n"
+             "      --once           end after the first census\n"
+             "  -h, --help           show this help\n"
+             "      --version        show the version");
+}
+
+/* A descriptor that is not open would go to the next BPF object, and what is printed would end up there. */
+static void occupy_standard_descriptors(void) {
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+                if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDWR) < 0)
+                        return;
+}
+
+static int check_config(ConfPaths *paths) {
+        _cleanup_(conf_freep) ConfResult *conf = NULL;
+        int r;
+
+        paths->memory_bytes = conf_memory_bytes();
+        r = conf_load(&conf, paths);
+        if (r < 0) {
+                fprintf(stderr, "shrinkwatchd: cannot read the configuration: %s\n", strerror(-r));
+                return EXIT_FAILURE;
+        }
+        for (size_t i = 0; i < conf->n_messages; i++) {
+                const ConfMessage *m = conf->messages + i;
+
+                if (m->line > 0)
+                        fprintf(stderr, "%s:%u: %s\n", m->file, m->line, m->text);
+                else
+                        fprintf(stderr, "%s: %s\n", m->file, m->text);
+        }
+        if (conf->n_messages > 0 || conf->failed)
+                return EXIT_FAILURE;
+        printf("The configuration is good (%zu files read)\n", conf->n_files);
+        return EXIT_SUCCESS;
+}
+
+/* systemd gives a list; ours is one directory. */
+static const char *first_directory(const char *variable) {
+        const char *s = getenv(variable);
+
+        return s && s[0] == '/' && !strchr(s, ':') ? s : NULL;
+}
+
+int main(int argc, char *argv[]) {
+        enum { ARG_VERSION = 0x100, ARG_CHECK, ARG_STATE, ARG_ONCE };
+        static const struct option options[] = {
+                { "config",       required_argument, NULL, 'c'         },
+                { "check-config", no_argument,       NULL, ARG_CHECK   },
+                { "state",        required_argument, NULL, ARG_STATE   },
+                { "once",         no_argument,       NULL, ARG_ONCE    },
+                { "help",         no_argument,       NULL, 'h'         },
+                { "version",      no_argument,       NULL, ARG_VERSION },
+                {}
+        };
+        _cleanup_(manager_freep) Manager *manager = NULL;
+        ManagerOptions o = { .paths.root = "" };
+        bool check = false;
+        int c;
+
+        occupy_standard_descriptors();
+        while ((c = getopt_long(argc, argv, "c:h", options, NULL)) >= 0)
+                switch (c) {
+                case 'c':
+                        o.paths.file = optarg;
+                        break;
+                case ARG_CHECK:
+                        check = true;
+                        break;
+                case ARG_STATE:
+                        o.state_dir = optarg;
+                        break;
+                case ARG_ONCE:
+                        o.once = true;
+                        break;
+                case 'h':
+                        help();
+                        return EXIT_SUCCESS;
+                case ARG_VERSION:
+                        puts("shrinkwatchd " PACKAGE_VERSION);
+                        return EXIT_SUCCESS;
+                default:
+                        return 2;
+                }
+        if (optind < argc) {
+                fprintf(stderr, "shrinkwatchd: unexpected argument %s. See --help\n", argv[optind]);
+                return 2;
+        }
+        if (check)
+                return check_config(&o.paths);
+
+        if (!o.state_dir)
+                o.state_dir = first_directory("STATE_DIRECTORY");
+        o.runtime_dir = first_directory("RUNTIME_DIRECTORY");
+        if (manager_new(&manager, &o) < 0)
+                return EXIT_FAILURE;
+        return manager_run(manager) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -8,14 +8,18 @@
 #include "util.h"
 
 typedef struct ManagerOptions {
-        ConfPaths paths;
+        ConfPaths paths;         /* memory_bytes is filled in */
         const char *state_dir;   /* NULL: nothing is kept over a stop */
+        const char *runtime_dir; /* where the metrics go when the configuration does not say; NULL: nowhere */
         bool once;               /* end after the first census */
 } ManagerOptions;
 
 typedef struct Manager Manager;
 
-/* Loads the programs, reads the state, gives up capabilities. 0, or a negative errno; what was wrong has been logged. */
+/*
+ * Reads the configuration, loads the programs, reads the state, and gives up all capabilities. options: borrowed, as long as the
+ * manager lives. 0, or a negative errno; what was wrong has been told.
+ */
 int manager_new(Manager **ret, const ManagerOptions *options);
 Manager *manager_free(Manager *m);
 DEFINE_CLEANUP(Manager, manager_free)

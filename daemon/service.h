@@ -9,12 +9,19 @@
 #include "events.h"
 #include "util.h"
 
-/* Descriptors that the store gave us, with names; the environment is cleared of them. newly allocated. 0, or a negative errno. */
+/*
+ * Descriptors that the store gave us, with names, newly allocated; the environment is cleared of them. One whose name is longer than any of
+ * ours is closed. 0, or a negative errno.
+ */
 int service_take_stored(EventsFd **ret, size_t *ret_n);
-/* Puts descriptors there (FDPOLL=0, one message each), and has others dropped by name. 1: done; 0: no systemd; a negative errno. */
+/*
+ * Here and below: 1: sent; 0: no systemd; a negative errno, -EINVAL for a name that systemd would not take. The store keeps copies
+ * (FDPOLL=0, one message each), and drops all that have the name.
+ */
 int service_store(const EventsFd *fds, size_t n);
 int service_drop(const char *name);
 
+/* status may be NULL; control characters in it become blanks. */
 int service_ready(const char *status);
 int service_status(const char *status);
 /* RELOADING=1 with MONOTONIC_USEC; to be followed by service_ready(). */
@@ -24,5 +31,8 @@ int service_stopping(const char *status);
 uint64_t service_watchdog_usec(void);
 int service_ping(void);
 
-/* Gives up every capability for good: effective, permitted, inheritable, ambient; and the bounding set as far as allowed. 0, or a negative errno. */
+/*
+ * Gives up every capability of this thread for good: effective, permitted, inheritable, ambient; the bounding set as far as allowed (that
+ * takes CAP_SETPCAP). execve() gives none back. 0, or a negative errno; -EPERM: some are still there.
+ */
 int service_drop_capabilities(void);

@@ -13,6 +13,7 @@
 #include "finding.h"
 #include "history.h"
 #include "probe.h"
+#include "rates.h"
 #include "reading.h"
 
 typedef struct Snapshot {
@@ -20,7 +21,8 @@ typedef struct Snapshot {
         const Reading *reading; /* NULL before the first census */
         const Ages *ages;
         const Findings *findings;
-        const History *history;
+        const History *history;     /* NULL: none is kept */
+        const Rates *rates;         /* events since the census before */
         HistoryTrend overhead_trend, dying_trend; /* over the last hour */
         uint64_t memory_bytes;   /* MemTotal */
         uint64_t boot_usec;      /* CLOCK_BOOTTIME when the last good census began */

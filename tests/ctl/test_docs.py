@@ -81,7 +81,7 @@ def main():
     check("--version tells a version", re.fullmatch(rb"shrinkwatchctl \d+\.\d+\.\d+\S*\n", run("--version").stdout), run("--version").stdout)
 
     # Each option that the help of a verb names is accepted, and no other is.
-    values = {"sort": "PATH", "limit": "1", "columns": "PATH", "model": "memcgs=1,nodes=1,ids=1"}
+    values = {"sort": "PATH", "limit": "1", "columns": "PATH", "model": "memcgs=1,nodes=1,ids=1", "file": "/dev/null", "root": "/nonexistent"}
     for verb, accepted in per_verb.items():
         for letter, name, value in sorted(options):
             if name in ("help", "version", "watch"):
@@ -113,10 +113,11 @@ def main():
     equal("the man page explains every cause", sorted(causes), sorted(name.lower().replace("_", "-") for name in re.findall(r"^\s+PIN_(\w+),", source, re.MULTILINE)))
 
     if shutil.which("groff"):
-        done = subprocess.run(["groff", "-mandoc", "-Tutf8", "-ww", "-z", ROOT / "docs" / "shrinkwatchctl.8"], stderr=subprocess.PIPE, check=False)
-        equal("groff has nothing to say about the man page", done.stderr.decode(), "")
+        for page in sorted((ROOT / "docs").glob("*.[1-9]")):
+            done = subprocess.run(["groff", "-K", "utf-8", "-mandoc", "-Tutf8", "-ww", "-z", page], stderr=subprocess.PIPE, check=False)
+            equal(f"groff has nothing to say about {page.name}", done.stderr.decode(), "")
     else:
-        skip("groff has nothing to say about the man page", "there is no groff")
+        skip("groff has nothing to say about the man pages", "there is no groff")
 
     equal("bash takes the completion", subprocess.run(["bash", "-n", COMPLETION], check=False).returncode, 0)
     if not os.path.exists("/usr/share/bash-completion/bash_completion"):

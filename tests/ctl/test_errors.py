@@ -52,9 +52,12 @@ def test_usage():
         done = run("census", f"{option}=\x1b[31m")
         check(f"{option}: controls of its value are escaped", done.returncode == USAGE and b"\\x1b[31m" in done.stderr and b"\x1b" not in done.stderr, done)
     fails("--dying with --live", USAGE, "census", "--dying", "--live", says=["exclude"])
-    for verb, option in (("support", "--dying"), ("show", "--sort=UNITS"), ("estimate", "--watch=1"), ("creators", "--live"), ("census", "--model=x"), ("census", "--memcgs")):
+    for verb, option in (("support", "--dying"), ("show", "--sort=UNITS"), ("estimate", "--watch=1"), ("creators", "--live"), ("census", "--model=x"), ("census", "--memcgs"), ("support", "--file=x"), ("census", "--root=x"), ("config", "--limit=1")):
         argument = ["/"] if verb == "show" else []
         fails(f"{option} does not apply to {verb}", USAGE, verb, *argument, option, says=[option.split("=")[0], verb])
+    fails("--file with --root", USAGE, "config", "--file=a", "--root=b", says=["exclude"])
+    fails("--file without its value", USAGE, "config", "--file", says=["--file", "value"])
+    fails("config with a word", USAGE, "config", "Census", says=["Census", "config"])
     for value in ("", "x", "1x", " 1", "+1", "-1", "0x10", "1.5", "1000001", "99999999999999999999999"):
         fails(f"--limit={value!r}", USAGE, "census", f"--limit={value}", says=["--limit"])
     for value in ("0", "-1", "86401", "1s"):

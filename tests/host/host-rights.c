@@ -9,7 +9,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/audit.h>
-#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -25,20 +24,20 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
+#include "daemon/events.h"
 #include "daemon/probe-internal.h"
 #include "tests/common/cgroups.h"
 #include "tests/common/look.h"
 #include "tests/common/mounts.h"
+#include "tests/common/rights.h"
 #include "tests/common/supervise.h"
 
 #include "bpf/cache.skel.h"
+#include "bpf/events.skel.h"
 #include "bpf/lists.skel.h"
 #include "bpf/rings.skel.h"
 #include "bpf/walk.skel.h"
 
-#define NOBODY 65534
-#define BIT(cap) (UINT64_C(1) << (cap))
-#define BOTH (BIT(CAP_BPF) | BIT(CAP_PERFMON))
 #define FEATURES_MAX 16
 
 /* What a child found out, in memory that it shares with us. */
@@ -52,40 +51,11 @@ typedef struct Outcome {
         int64_t summary, rings, lists, dropped_summary, dropped_rings, dropped_lists;
         uint64_t capabilities_left;
         bool unit_cache;
+        int events, dropped_events; /* attached; and read after the drop: 0 */
+        char events_text[512];
 } Outcome;
 
 static Outcome *outcome;
-
-static int set_capabilities(uint64_t set) {
-        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct data[2] = {};
-
-        for (unsigned i = 0; i < 2; i++)
-                data[i].effective = data[i].permitted = data[i].inheritable = (uint32_t)(set >> 32 * i);
-        return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
-}
-
-static uint64_t get_capabilities(void) {
-        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct data[2] = {};
-
-        if (syscall(SYS_capget, &header, data) < 0)
-                return UINT64_MAX;
-        return (uint64_t)data[0].permitted | (uint64_t)data[1].permitted << 32 | data[0].effective | (uint64_t)data[1].effective << 32;
-}
-
-/* From root to nobody with exactly this set, for good: the bounding set is emptied, too. */
-static int become(uint64_t set) {
-        for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
-                if (!(set & BIT(cap)) && prctl(PR_CAPBSET_DROP, cap) < 0)
-                        return -errno;
-        if (prctl(PR_SET_KEEPCAPS, 1) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0)
-                return -errno;
-        if (set_capabilities(set) < 0)
-                return -EPERM;
-        (void)prctl(PR_SET_NO_NEW_PRIVS, 1);
-        return get_capabilities() == set ? 0 : -EINVAL;
-}
 
 static int count_record(const struct sw_head *record, void *userdata) {
         uint64_t *n = userdata;
@@ -125,8 +95,20 @@ static void run_passes(Probe *p, uint64_t *memcgs, int64_t *summary, int64_t *ri
         *lists = r < 0 ? r : (int64_t)stats.records;
 }
 
+/* The times of death, with one that we put there. */
+static int read_events(Events *e) {
+        _cleanup_(freep) EventsDeath *deaths = NULL;
+        size_t n;
+        int r = events_put(e, UINT64_MAX, 1);
+
+        if (r >= 0)
+                r = events_deaths(e, &deaths, &n);
+        return r < 0 ? r : n > 0 ? 0 : -ENOENT;
+}
+
 static void try_probe(void) {
         const ProbeFeature *features;
+        Events *events = NULL;
         ProbeError e = {};
         const char *name;
         Probe *p;
@@ -141,10 +123,14 @@ static void try_probe(void) {
                 (void)snprintf(outcome->reason[i], sizeof(outcome->reason[i]), "%s: %s", features[i].name, features[i].reason);
         }
         run_passes(p, &outcome->memcgs, &outcome->summary, &outcome->rings, &outcome->lists);
+        outcome->events = events_new(&events, 0, NULL, 0, &e);
+        (void)snprintf(outcome->events_text, sizeof(outcome->events_text), "%s", e.text);
         (void)set_capabilities(0);
         outcome->capabilities_left = get_capabilities();
         run_passes(p, &outcome->dropped_memcgs, &outcome->dropped_summary, &outcome->dropped_rings, &outcome->dropped_lists);
+        outcome->dropped_events = events ? read_events(events) : -ENOENT;
         outcome->unit_cache = probe_unit_cache(p, &name);
+        events_free(events);
         probe_free(p);
 }
 
@@ -230,7 +216,11 @@ static void test_two_capabilities(void **state) {
              (unsigned long long)outcome->memcgs, (long long)outcome->summary, (long long)outcome->rings, (long long)outcome->lists,
              (unsigned long long)outcome->dropped_memcgs, (long long)outcome->dropped_summary, (long long)outcome->dropped_rings,
              (long long)outcome->dropped_lists);
+        if (outcome->events < 0)
+                fail_test("life events with CAP_BPF and CAP_PERFMON: %s", outcome->events_text);
+        assert_int_equal(root.events, 0);
         assert_int_equal(outcome->capabilities_left, 0);
+        assert_int_equal(outcome->dropped_events, 0);
         assert_true(outcome->memcgs >= 2 && outcome->dropped_memcgs >= 2);
         assert_true(outcome->summary >= 2 && outcome->dropped_summary >= 2);
         assert_true(outcome->rings > 0 && outcome->dropped_rings > 0);
@@ -418,6 +408,8 @@ static void test_verifier(void **state) {
                 load_object("walk", bytes, size, &btf);
                 bytes = rings_bpf__elf_bytes(&size);
                 load_object("rings", bytes, size, &btf);
+                bytes = events_bpf__elf_bytes(&size);
+                load_object("events", bytes, size, &btf);
                 if (btf.has_list_lru_xarray) {
                         bytes = lists_bpf__elf_bytes(&size);
                         load_object("lists", bytes, size, &btf);

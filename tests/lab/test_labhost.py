@@ -244,7 +244,7 @@ class RootImage(unittest.TestCase):
         self.assertEqual(left, {root.name, "vmlinux", "7.3-plain-here"})
 
     def test_unknown_names_are_told(self):
-        with self.assertRaisesRegex(LabError, "no root image debian1: debian13"):
+        with self.assertRaisesRegex(LabError, "no root image debian1: debian12, debian13"):
             rootimage.entry("debian1")
 
     def test_machine_options_hold_no_hooks(self):
@@ -277,7 +277,7 @@ class RootImage(unittest.TestCase):
         file = io.BytesIO()
         cpio = initramfs.Cpio(file)
         program = initramfs.find_program("mount")
-        initramfs._add_private_programs(cpio, [program, str(Path(__file__).resolve().parent / "run")])
+        initramfs._add_private_programs(cpio, {"/usr/local/bin/mount": program, "/usr/local/bin/run": str(Path(__file__).resolve().parent / "run")})
         cpio.close()
         with tempfile.TemporaryDirectory() as directory:
             subprocess.run([initramfs.find_program("busybox"), "cpio", "-id"], input=file.getvalue(), cwd=directory,

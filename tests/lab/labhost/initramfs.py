@@ -5,6 +5,7 @@ The cpio archive is written here, byte by byte: it needs no root for device node
 gives the same bytes. It is left uncompressed; the kernel unpacks it faster than it would inflate it.
 """
 
+import json
 import os
 import re
 import shutil
@@ -149,7 +150,7 @@ def _write(cpio, kernel, scenario, programs, config):
                 cpio.symlink(f"/lab/root{path}", content)
             else:
                 cpio.regular(f"/lab/root{path}", content, mode)
-        _add_private_programs(cpio, programs)
+        _add_private_programs(cpio, {f"/usr/local/bin/{os.path.basename(path)}": path for path in programs} | scenario.installed)
     else:
         _add_programs(cpio, programs)
     _add_modules(cpio, kernel)
@@ -183,20 +184,27 @@ def _add_programs(cpio, programs):
     cpio.symlink("/usr/local/bin/mkfs.ext4", "mke2fs")
 
 
-def _add_private_programs(cpio, programs):
-    """Programs of this machine for a root image that has other libraries than this machine.
+def installed(builddir):
+    """What `meson install` would put where → {path in the guest: file}."""
+    done = debian.run(["meson", "introspect", "--installed", builddir])
+    return {where: path for path, where in json.loads(done).items()}
 
-    Each comes with this machine's loader and libraries in a directory of their own. /usr/local/bin has scripts that start
+
+def _add_private_programs(cpio, programs):
+    """Programs of this machine for a root image that has other libraries than this machine: {path in the guest: file}.
+
+    Each comes with this machine's loader and libraries in a directory of their own. At its path is a script that starts
     it through that loader. Neither LD_LIBRARY_PATH, which would reach what the program starts, nor a place that the
     image's own loader searches: either would give the image's programs our libraries. The loader goes by a symbolic link
     of the program's name, so that the kernel knows the process by it.
     """
     private = f"/lab/root{rootimage.PRIVATE}"
-    for path in programs:
+    for where, path in programs.items():
         name = os.path.basename(path)
         interpreter, shared = libraries(path)
         if not interpreter:
-            cpio.regular(f"/lab/root/usr/local/bin/{name}", Path(path).read_bytes(), 0o755)
+            mode = 0o755 if os.access(path, os.X_OK) else 0o644
+            cpio.regular(f"/lab/root{where}", Path(path).read_bytes(), mode)
             continue
         loader = os.path.basename(interpreter)
         cpio.regular(f"{private}/{loader}", Path(interpreter).read_bytes(), 0o755)
@@ -204,7 +212,7 @@ def _add_private_programs(cpio, programs):
         cpio.regular(f"{private}/bin/{name}", Path(path).read_bytes(), 0o755)
         for soname, library in shared.items():
             cpio.regular(f"{private}/lib/{soname}", Path(library).read_bytes(), 0o755)
-        cpio.regular(f"/lab/root/usr/local/bin/{name}",
+        cpio.regular(f"/lab/root{where}",
                      f"#!/bin/sh\nexec {rootimage.PRIVATE}/run/{name} --argv0 {name} "
                      f"--library-path {rootimage.PRIVATE}/lib {rootimage.PRIVATE}/bin/{name} \"$@\"\n".encode(), 0o755)
 

@@ -37,12 +37,13 @@ class Root:
     variant: str = "apt"  # mmdebstrap's: essential packages and apt; nothing that is only recommended
 
 
+BASE = (
+    "systemd", "systemd-sysv", "dbus", "polkitd",
+    "kmod", "iproute2", "e2fsprogs", "mount", "util-linux", "procps", "netcat-openbsd",  # what guest/lib.sh calls
+)
 ROOTS = {
-    "debian13": Root("trixie", (
-        "systemd", "systemd-sysv", "dbus", "polkitd",
-        "kmod", "iproute2", "e2fsprogs", "mount", "util-linux", "procps", "netcat-openbsd",  # what guest/lib.sh calls
-        "python3-drgn",
-    )),
+    "debian12": Root("bookworm", (*BASE, "python3")),
+    "debian13": Root("trixie", (*BASE, "python3-drgn")),
 }
 
 # Left out of the image, as dpkg's options. Copyright files stay, as in Debian's own container images.

@@ -33,6 +33,8 @@ class Scenario:
     programs: tuple = ()     # by name, needed
     optional: tuple = ()     # by name, carried if there
     root: str = ""           # boot this root image, with systemd (rootimage.ROOTS); none: busybox in the initramfs
+    install: bool = False    # with the root image: what the build installs, where it does
+    installed: dict = field(default_factory=dict)  # filled in by who runs it: path in the guest → file
     vmlinux: bool = False    # with the root image: the kernel's vmlinux, with its DWARF, at /lab/vmlinux/vmlinux
     files: tuple = ()        # of tests/lab, carried into /lab
     hand: tuple = ()         # kernels on which it is too long for every day: run there only when it is named
@@ -81,7 +83,7 @@ def yes_or_no(text):
 KEYS = {
     "kernels": words, "hierarchy": hierarchy, **{key: number(key) for key in RANGES},
     "append": str, "programs": words, "optional": words, "allow": lambda text: (text,),
-    "root": root, "vmlinux": yes_or_no, "files": words, "hand": words,
+    "root": root, "vmlinux": yes_or_no, "install": yes_or_no, "files": words, "hand": words,
 }
 ADDING = ("programs", "optional", "files", "allow")  # these gather over several mentions
 
@@ -120,8 +122,9 @@ def load(name):
             setattr(scenario, key, getattr(scenario, key) + value if key in ADDING else value)
     if scenario.root and scenario.hierarchy != "v2":
         raise LabError(f"{path}: a root image boots with hierarchy=v2 only")
-    if scenario.vmlinux and not scenario.root:
-        raise LabError(f"{path}: vmlinux=yes is for root images")
+    for key in ("vmlinux", "install"):
+        if getattr(scenario, key) and not scenario.root:
+            raise LabError(f"{path}: {key}=yes is for root images")
     for name in scenario.files:
         if not (DIRECTORY.parent / name).is_file():
             raise LabError(f"{path}: {name} is no file of {DIRECTORY.parent}")

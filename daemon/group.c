@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "group.h"
 
-#include "daemon/identity.h"
-#include "daemon/util.h"
+#include "identity.h"
+#include "util.h"
 
 /* One dying memcg on its way into a group. */
 typedef struct Member {

@@ -2,7 +2,7 @@
 /* Dying memcgs grouped by who makes them: the nearest live ancestor, and what the names have in common. Pure. */
 #pragma once
 
-#include "daemon/reading.h"
+#include "reading.h"
 
 typedef struct Group {
         uint32_t ancestor; /* index of the nearest live ancestor */

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the parts of the manager share. */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "events.h"
+#include "history.h"
+#include "journal.h"
+#include "manager.h"
+#include "names.h"
+#include "rates.h"
+#include "service.h"
+#include "snapshot.h"
+#include "storm.h"
+
+struct Manager {
+        ManagerOptions options;
+        ConfResult *conf;
+        uint64_t memory_bytes; /* MemTotal */
+
+        sd_event *event;
+        sd_event_source *timer, *ring;
+
+        Probe *probe;
+        Events *events;      /* NULL: this kernel or the configuration has none */
+        char *events_reason; /* why there are none; NULL: there are, or nobody wants them */
+        Names *names;        /* NULL: no mount point is known, so no attributes are read */
+
+        Ages *ages;
+        Findings *findings;
+        Storm *storm;
+        Rates *rates;
+        History *history;
+        Journal *journal;
+        FindingMark *marks; /* attributes of cgroups, in ascending serial */
+        size_t n_marks;
+        uint64_t marks_highest; /* serials up to this one were asked */
+
+        int state_fd;              /* the state directory; -1: there is none */
+        bool ages_changed;         /* since they were last written */
+        uint64_t ages_boot_usec;   /* when that was */
+        bool findings_unwritten;   /* changed since they were last written */
+        uint64_t state_complaints; /* bits of what was complained of and has not been well since */
+
+        Reading *reading; /* of the last good census */
+        Snapshot snapshot;
+        EventsCounts events_before; /* at the last census */
+        char *degraded;
+        unsigned failed_in_row;
+
+        uint64_t started_boot_usec;
+        uint64_t census_cpu_usec;  /* what the last one cost */
+        uint64_t census_boot_usec; /* when the last one ended */
+        bool rushed;               /* a census ahead of its time is on its way */
+        bool metrics_failed;       /* the last time: told once */
+};
+
+/* Clocks. */
+uint64_t manager_now(clockid_t id);
+
+/* manager-census.c: one census with all that follows from it. 0, or a negative errno: memory is out or the kernel said no; the daemon goes on. */
+int manager_take_census(Manager *m);
+/* The kernel's map of deaths → ages. 0, or a negative errno. */
+int manager_collect_deaths(Manager *m);
+/* Empties the ring. */
+void manager_drain_events(Manager *m);
+/* The headline figures, for systemctl status. buf: of any size. */
+void manager_format_status(const Manager *m, char *buf, size_t size);
+
+/* manager-state.c: what outlives the process. Problems are told once. */
+void manager_load_state(Manager *m);
+void manager_save_ages(Manager *m, bool now);
+void manager_save_findings(Manager *m);
+
+/* manager-marks.c: the extended attributes of cgroups. */
+void manager_read_marks(Manager *m);
+
+/* manager-tell.c: what the journal hears of the daemon itself. */
+void manager_tell_start(Manager *m, const char *status);
+void manager_tell_rates(Manager *m, size_t most);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What outlives the process: since when memcgs are dying, and which findings were told. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "manager-internal.h"
+
+#define AGES_FILE "ages"
+#define FINDINGS_FILE "findings"
+/* 200,000 dying memcgs take 6 MB. */
+#define STATE_BYTES_MAX (256U << 20)
+/* Ages are also in the kernel's map, which outlives a crash: a large file is not written with every census. */
+#define AGES_MANY 20000
+#define AGES_SELDOM_USEC (10ULL * 60 * 1000000)
+
+enum {
+        COMPLAINED_READ = 1U << 0,
+        COMPLAINED_WRITE = 1U << 1,
+};
+
+static void complain(Manager *m, unsigned what, const char *file, int error) {
+        if (m->state_complaints & what)
+                return;
+        m->state_complaints |= what;
+        (void)journal_log(m->journal, JOURNAL_STATE, NULL, "Cannot %s %s/%s: %s. %s", what == COMPLAINED_READ ? "read" : "write", m->options.state_dir, file,
+                          strerror(-error),
+                          what == COMPLAINED_READ ? "Ages of memory cgroups that died before this start are unknown: at least since now" :
+                                                    "Trying again after the next census; nothing is lost while the daemon runs");
+}
+
+/* The whole file, newly allocated. -ENOENT: there is none. */
+static int read_file(int dirfd, const char *name, char **ret, size_t *ret_len) {
+        _cleanup_(closep) int fd = -1;
+        _cleanup_(freep) char *text = NULL;
+        struct stat st;
+        size_t len = 0;
+
+        fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd < 0)
+                return -errno;
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (!S_ISREG(st.st_mode))
+                return -EBADF;
+        if (st.st_size > STATE_BYTES_MAX)
+                return -EFBIG;
+        text = malloc((size_t)st.st_size + 1);
+        if (!text)
+                return -ENOMEM;
+        while (len < (size_t)st.st_size) {
+                ssize_t n = read(fd, text + len, (size_t)st.st_size - len);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                if (n == 0)
+                        break;
+                len += (size_t)n;
+        }
+        text[len] = '\0';
+        *ret = TAKE_PTR(text);
+        *ret_len = len;
+        return 0;
+}
+
+typedef int (*write_fn)(const Manager *m, FILE *f);
+
+/* A new file in place of the old one, at once: a crash leaves one of the two, whole. */
+static int replace_file(const Manager *m, const char *name, const char *temporary, write_fn write) {
+        _cleanup_(closep) int fd = -1;
+        FILE *f;
+        int r;
+
+        if (unlinkat(m->state_fd, temporary, 0) < 0 && errno != ENOENT)
+                return -errno;
+        fd = openat(m->state_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+        if (fd < 0)
+                return -errno;
+        f = fdopen(fd, "we");
+        if (!f) {
+                r = -errno;
+                goto fail;
+        }
+        fd = -1;
+        r = write(m, f);
+        errno = 0;
+        if (r >= 0 && fflush(f) != 0)
+                r = errno ? -errno : -EIO;
+        /* Without it a power loss after the rename may leave an empty file. The clock of a boot that is over is of no use, but findings are told again. */
+        if (r >= 0 && fdatasync(fileno(f)) < 0)
+                r = -errno;
+        errno = 0;
+        if (fclose(f) != 0 && r >= 0)
+                r = errno ? -errno : -EIO;
+        if (r >= 0 && renameat(m->state_fd, temporary, m->state_fd, name) < 0)
+                r = -errno;
+fail:
+        if (r < 0)
+                (void)unlinkat(m->state_fd, temporary, 0);
+        return r;
+}
+
+static int write_ages(const Manager *m, FILE *f) {
+        return ages_write(m->ages, f, probe_facts(m->probe)->boot_id);
+}
+
+static int write_findings(const Manager *m, FILE *f) {
+        return findings_write(m->findings, f, probe_facts(m->probe)->boot_id);
+}
+
+static void save(Manager *m, const char *name, const char *temporary, write_fn write) {
+        int r = replace_file(m, name, temporary, write);
+
+        if (r < 0)
+                complain(m, COMPLAINED_WRITE, name, r);
+        else
+                m->state_complaints &= ~(uint64_t)COMPLAINED_WRITE;
+}
+
+void manager_save_ages(Manager *m, bool now) {
+        uint64_t boot_usec = manager_now(CLOCK_BOOTTIME);
+
+        if (m->state_fd < 0 || !m->ages_changed || probe_facts(m->probe)->boot_id[0] == '\0')
+                return;
+        if (!now && ages_count(m->ages) > AGES_MANY && boot_usec - m->ages_boot_usec < AGES_SELDOM_USEC)
+                return;
+        save(m, AGES_FILE, "." AGES_FILE ".tmp", write_ages);
+        m->ages_changed = m->state_complaints & COMPLAINED_WRITE;
+        m->ages_boot_usec = boot_usec;
+}
+
+void manager_save_findings(Manager *m) {
+        if (m->state_fd < 0 || !m->findings_unwritten || probe_facts(m->probe)->boot_id[0] == '\0')
+                return;
+        save(m, FINDINGS_FILE, "." FINDINGS_FILE ".tmp", write_findings);
+        m->findings_unwritten = m->state_complaints & COMPLAINED_WRITE;
+}
+
+typedef int (*parse_fn)(Manager *m, const char *text, size_t len, unsigned *ret_line);
+
+static int parse_ages(Manager *m, const char *text, size_t len, unsigned *ret_line) {
+        return ages_parse(m->ages, text, len, probe_facts(m->probe)->boot_id, ret_line);
+}
+
+static int parse_findings(Manager *m, const char *text, size_t len, unsigned *ret_line) {
+        return findings_parse(m->findings, text, len, probe_facts(m->probe)->boot_id, ret_line);
+}
+
+static void load(Manager *m, const char *name, parse_fn parse) {
+        _cleanup_(freep) char *text = NULL;
+        unsigned line = 0;
+        size_t len = 0;
+        int r;
+
+        r = read_file(m->state_fd, name, &text, &len);
+        if (r >= 0)
+                r = parse(m, text, len, &line);
+        if (r == -EBADMSG)
+                (void)journal_log(m->journal, JOURNAL_STATE, NULL, "%s/%s is damaged from line %u on: what stands before was taken, the rest is unknown",
+                                  m->options.state_dir, name, line);
+        else if (r < 0 && r != -ENOENT && r != -ESTALE)
+                complain(m, COMPLAINED_READ, name, r);
+}
+
+void manager_load_state(Manager *m) {
+        char *note = NULL;
+        int r;
+
+        m->state_fd = -1;
+        if (m->options.state_dir) {
+                m->state_fd = open(m->options.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                if (m->state_fd < 0)
+                        complain(m, COMPLAINED_READ, "", -errno);
+        }
+        if (m->state_fd < 0)
+                return;
+        /* Without a boot id nobody can tell whether what is there is of this boot. */
+        if (probe_facts(m->probe)->boot_id[0] != '\0') {
+                load(m, AGES_FILE, parse_ages);
+                load(m, FINDINGS_FILE, parse_findings);
+        }
+        if (!m->conf->conf.history)
+                return;
+        r = history_new(&m->history, m->state_fd, &note);
+        if (note)
+                (void)journal_log(m->journal, JOURNAL_STATE, NULL, "%s", note);
+        else if (r < 0)
+                (void)journal_log(m->journal, JOURNAL_STATE, NULL, "Cannot keep the history in %s: %s. It is kept in memory until the daemon stops",
+                                  m->options.state_dir, strerror(-r));
+        free(note);
+}

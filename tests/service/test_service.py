@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""shrinkwatchd on this kernel: what it tells the service manager and the journal, and what outlives it."""
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import time
+
+from servicetest import NAME, ROOT, Daemon, bench, boot_usec, check, equal, finish, note, wait_for
+
+CTL = os.environ.get("SHRINKWATCHCTL", str(ROOT / "build" / "ctl" / "shrinkwatchctl"))
+
+PINNED = 17
+CONF = """
+[Census]
+IntervalSec=1s
+CPUShare=100%
+[Limits]
+HostOn=infinity
+SubtreeOn=infinity
+DyingOn=infinity
+DyingGrowthOn=infinity
+StrandedIdsOn=infinity
+MemcgIdsOn=infinity
+[Metrics]
+TextFile={metrics}
+"""
+# Others make cgroups on this host as well: what is judged is our subtree alone.
+OURS = """
+[Subtree {name}]
+OverheadOn={on}
+OverheadOff={off}
+MinAgeSec=0
+"""
+USER = 65534
+
+
+class Bench:
+    def __init__(self, directory, supervisor, journal, cgroups):
+        self.directory, self.supervisor, self.journal, self.cgroups = directory, supervisor, journal, cgroups
+        self.conf = directory / "shrinkwatchd.conf"
+        self.state = directory / "state"
+        self.state.mkdir()
+        self.state.chmod(0o777)
+        self.metrics_file = directory / "metrics" / "shrinkwatch.prom"
+        self.metrics_file.parent.mkdir()
+        self.metrics_file.parent.chmod(0o777)
+
+    def write_conf(self, on=None, off=None):
+        limit = OURS.format(name=NAME, on=on, off=off) if on else ""
+        self.conf.write_text(CONF.format(metrics=self.metrics_file) + limit)
+
+    def start(self):
+        ready = self.supervisor.count("READY=1")
+        daemon = Daemon(self.supervisor, ["--config", str(self.conf), "--state", str(self.state)], user=USER)
+        if not check("it gets ready", daemon.ready(ready + 1), daemon.errors()):
+            daemon.end()
+            finish()
+        return daemon
+
+    def metrics(self):
+        """Series with labels → value."""
+        found = {}
+        for line in self.metrics_file.read_text().splitlines():
+            if line and not line.startswith("#"):
+                name, _, value = line.rpartition(" ")
+                found[name] = float(value)
+        return found
+
+    def censuses(self):
+        return self.metrics().get("shrinkwatch_census_timestamp_seconds", 0)
+
+    def next_census(self, times=2):
+        """Waits until so many have begun and ended."""
+        for _ in range(times):
+            before = self.censuses()
+            wait_for(lambda: self.censuses() > before)
+
+    def ages(self):
+        """serial → (usec, exact) of the state file."""
+        found = {}
+        for line in (self.state / "ages").read_text().splitlines():
+            if match := re.match(r"(\d+) (\d+) (exact|since)\b", line):
+                found[int(match[1])] = (int(match[2]), match[3] == "exact")
+        return found
+
+    @staticmethod
+    def census():
+        done = subprocess.run([CTL, "census", "--direct", "--json"], stdout=subprocess.PIPE, check=True)
+        return {(m["path"], m["serial"]): m for m in json.loads(done.stdout)["memcgs"]}
+
+    def overhead(self):
+        """Bytes of our subtree, by a census of the command line's."""
+        return next(m["subtree_bytes"] for m in self.census().values() if m["path"] == "/" + NAME)
+
+
+def test_start(b):
+    b.write_conf()
+    daemon = b.start()
+    check("an ordinary user with the two capabilities is enough", True)
+    for which in ("CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd"):
+        # The bounding set takes CAP_SETPCAP to lower: the unit does it. What is left there cannot be had any more.
+        if which != "CapBnd":
+            equal(f"after the start, {which} is", int(daemon.status(which), 16), 0)
+    equal("no new privileges", daemon.status("NoNewPrivs"), "1")
+    status = b.supervisor.last("STATUS")
+    check("the status has the headline figures", status and re.search(r"of shrinker memory.* dying of \d+ memory cgroups", status), status)
+    started = wait_for(lambda: b.journal.of(SHRINKWATCH_EVENTS="fresh"))
+    if check("the journal hears of the start", len(started) == 1, b.journal.entries):
+        check("with a message id", re.fullmatch(rb"[0-9a-f]{32}", started[0].get("MESSAGE_ID", b"")), started[0])
+    mode = b.metrics_file.stat().st_mode
+    equal("mode of the metrics", stat.S_IMODE(mode), 0o644)
+    check("all links and maps are in the store", len(b.supervisor.store) >= 6 and all(n.startswith("sw1-") for n in b.supervisor.store), b.supervisor.store)
+    equal("descriptors are stored without being polled", b.supervisor.count("FDPOLL=0"), len(b.supervisor.store))
+    equal("exit status after SIGTERM", daemon.end(), 0)
+    check("it says that it stops", b.supervisor.count("STOPPING=1") == 1)
+    b.supervisor.empty()
+
+
+def test_finding(b):
+    """Raised once, cleared once."""
+    empty = b.overhead()
+    b.cgroups.pinned("find-0")
+    wait_for(lambda: b.overhead() > empty)
+    each = b.overhead() - empty
+    limit = empty + PINNED * each
+    note(f"our cgroup: {empty} bytes; each one that is dying below it: {each}")
+
+    b.write_conf(limit, empty + 2 * each)
+    daemon = b.start()
+    for i in range(1, PINNED - 1):
+        b.cgroups.pinned(f"find-{i}")
+    b.next_census()
+    equal("bytes, one short of the limit", b.overhead(), limit - each)
+    equal("entries below the limit", len(b.journal.told("subtree", "raised")), 0)
+    b.cgroups.pinned(f"find-{PINNED - 1}")
+    raised = wait_for(lambda: b.journal.told("subtree", "raised"))
+    equal("entries when the limit is reached", len(raised), 1)
+    if raised:
+        equal("its cgroup", raised[0].get("SHRINKWATCH_CGROUP"), f"/{NAME}".encode())
+        equal("its value", raised[0].get("SHRINKWATCH_VALUE"), str(limit).encode())
+        equal("its limit", raised[0].get("SHRINKWATCH_LIMIT"), str(limit).encode())
+        equal("its priority", raised[0].get("PRIORITY"), b"4")
+    b.next_census(4)
+    equal("entries four censuses later", len(b.journal.told("subtree", "raised")), 1)
+    equal("the metrics have it", b.metrics()['shrinkwatch_findings{kind="subtree"}'], 1)
+
+    # A crash and a restart in between: what was told is not told again.
+    daemon.end(signal.SIGKILL)
+    daemon = b.start()
+    b.next_census(3)
+    equal("entries after a crash and a restart", len(b.journal.told("subtree", "raised")), 1)
+
+    for i in range(PINNED):
+        b.cgroups.release(f"find-{i}")
+    cleared = wait_for(lambda: b.journal.told("subtree", "cleared"))
+    equal("entries when they are gone", len(cleared), 1)
+    b.next_census(3)
+    equal("entries three censuses later", (len(b.journal.told("subtree", "raised")), len(b.journal.told("subtree", "cleared"))), (1, 1))
+    equal("exit status", daemon.end(), 0)
+    b.supervisor.empty()
+
+
+def since_of(b, window):
+    """Ages whose time is in this window: (exact, not exact)."""
+    inside = [exact for usec, exact in b.ages().values() if window[0] <= usec <= window[1]]
+    return inside.count(True), inside.count(False)
+
+
+def test_ages(b):
+    """No event and no age is lost by a stop, a crash, or while nobody is there."""
+    b.write_conf()
+    daemon = b.start()
+    while_running = b.cgroups.pinned("age-running")
+    b.next_census(3)
+    equal("exact ages of one that was removed while the daemon ran", since_of(b, while_running), (1, 0))
+
+    equal("exit status after SIGTERM", daemon.end(), 0)
+    equal("its age is in the state file", since_of(b, while_running), (1, 0))
+    store, adopted = len(b.supervisor.store), len(b.journal.of(SHRINKWATCH_EVENTS="adopted"))
+    while_stopped = b.cgroups.pinned("age-restart")
+    daemon = b.start()
+    equal("the store is adopted", len(b.journal.of(SHRINKWATCH_EVENTS="adopted")) - adopted, 1)
+    equal("and not stored again", len(b.supervisor.store), store)
+    b.next_census(3)
+    equal("exact ages of one that was removed during a restart", since_of(b, while_stopped), (1, 0))
+
+    daemon.end(signal.SIGKILL)
+    while_dead = b.cgroups.pinned("age-crash")
+    daemon = b.start()
+    b.next_census(3)
+    equal("exact ages of one that was removed after a crash", since_of(b, while_dead), (1, 0))
+    equal("the others are as they were", (since_of(b, while_running), since_of(b, while_stopped)), ((1, 0), (1, 0)))
+
+    # A stop empties the store: what dies then was seen by nobody.
+    daemon.end()
+    b.supervisor.empty()
+    b.cgroups.pinned("age-unseen")
+    before = boot_usec()
+    daemon = b.start()
+    b.next_census(3)
+    equal("one that nobody saw dies at least since the first census", since_of(b, (before, boot_usec())), (0, 1))
+    equal("ages from before the stop are as they were", (since_of(b, while_running), since_of(b, while_dead)), ((1, 0), (1, 0)))
+
+    for name in ("age-running", "age-restart", "age-crash", "age-unseen"):
+        b.cgroups.release(name)
+    gone = wait_for(lambda: b.next_census() or not [1 for w in (while_running, while_stopped, while_dead) if since_of(b, w) != (0, 0)])
+    check("entries of those that are gone go", gone, b.ages())
+    daemon.end()
+    b.supervisor.empty()
+
+
+def test_reload(b):
+    b.write_conf()
+    daemon = b.start()
+    ready = b.supervisor.count("READY=1")
+    b.conf.write_text("[Limits]\nDyingOn=1234567\nDyingOff=1\nDyingMinAgeSec=0\nNoSuchKey=1\n" + b.conf.read_text())
+    daemon.child.send_signal(signal.SIGHUP)
+    check("a reload ends with READY", wait_for(lambda: b.supervisor.count("READY=1") > ready))
+    usec = b.supervisor.last("MONOTONIC_USEC")
+    check("it began with RELOADING and a time", b.supervisor.count("RELOADING=1") == 1 and usec and int(usec) > 0, usec)
+    unknown = [e for e in b.journal.read() if b"NoSuchKey" in e.get("MESSAGE", b"")]
+    check("an unknown key is told with file and line", len(unknown) == 1 and f"{b.conf}:5:".encode() in unknown[0]["MESSAGE"], unknown)
+
+    ready = b.supervisor.count("READY=1")
+    b.conf.unlink()
+    b.conf.mkdir()
+    daemon.child.send_signal(signal.SIGHUP)
+    check("a reload of what cannot be read ends with READY", wait_for(lambda: b.supervisor.count("READY=1") > ready))
+    refused = [e for e in b.journal.read() if b"stays" in e.get("MESSAGE", b"")]
+    check("and says that the old one stays", len(refused) == 1, [e.get("MESSAGE") for e in b.journal.entries])
+    before = b.censuses()
+    check("censuses go on", wait_for(lambda: b.censuses() > before))
+    b.conf.rmdir()
+    equal("exit status", daemon.end(), 0)
+    b.supervisor.empty()
+
+
+def test_rates(b):
+    b.write_conf()
+    daemon = b.start()
+    for i in range(23):
+        b.cgroups.remove(b.cgroups.make(f"rate-{i}"))
+    daemon.child.send_signal(signal.SIGUSR1)
+    told = wait_for(lambda: [e for e in b.journal.read() if b"rate-*" in e.get("MESSAGE", b"")])
+    check("SIGUSR1 tells who makes memory cgroups", told and re.search(rb"(\D|^)23/23/\d+ since the start", told[-1]["MESSAGE"]), told)
+    daemon.end()
+    b.supervisor.empty()
+
+
+def test_command_line(b):
+    daemon = Daemon(b.supervisor, ["--no-such-option"])
+    equal("exit status of a bad option", daemon.end(0), 2)
+    daemon = Daemon(b.supervisor, ["--check-config", "--config", str(b.directory / "none.conf")])
+    equal("exit status of --check-config with no file", daemon.end(0), 1)
+    b.write_conf()
+    daemon = Daemon(b.supervisor, ["--check-config", "--config", str(b.conf)])
+    check("--check-config of a good file", daemon.end(0) == 0, daemon.errors())
+    b.conf.write_text("[Census]\nIntervalSec=never\n")
+    daemon = Daemon(b.supervisor, ["--check-config", "--config", str(b.conf)])
+    check("--check-config of a bad value", daemon.end(0) == 1 and f"{b.conf}:2:" in daemon.errors(), daemon.errors())
+
+
+def main():
+    begin = time.monotonic()
+    with bench() as parts:
+        b = Bench(*parts)
+        test_command_line(b)
+        test_start(b)
+        test_finding(b)
+        test_ages(b)
+        test_reload(b)
+        test_rates(b)
+    note(f"{time.monotonic() - begin:.1f} s")
+    finish()
+
+
+if __name__ == "__main__":
+    main()
