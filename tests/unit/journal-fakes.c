@@ -22,7 +22,7 @@ bool finding_kind_is_memcg(FindingKind kind) {
 }
 
 const char *finding_end_to_string(FindingEnd end) {
-        static const char *const names[] = { "below", "gone", "limit" };
+        static const char *const names[] = { "below", "gone", "limit", "removed" };
 
         return names[end];
 }

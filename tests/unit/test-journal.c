@@ -273,6 +273,7 @@ static void test_ends(_unused_ void **state) {
                 [FINDING_END_BELOW] = { "below", "writeback pins it no longer, or it holds less than the limit" },
                 [FINDING_END_GONE] = { "gone", "it is gone, its memory is free" },
                 [FINDING_END_LIMIT] = { "limit", "another limit is in force, or none" },
+                [FINDING_END_REMOVED] = { "removed", "the cgroup was removed; it is dying, and its memory counts for those above it" },
         };
 
         for (FindingEnd end = 0; end < ELEMENTSOF(texts); end++) {
