@@ -184,7 +184,6 @@ service_watchdog() {
 }
 
 service_reload() {
-    before=$(entries MESSAGE_ID="$(shrinkwatchd_id reload-refused)")
     check "a reload of a good file" conf "$QUICK" "[Limits]" "DyingOn=12345"
     check "is in force" eval 'shrinkwatchctl config | grep -q 12345'
     check "a reload with an unknown key" conf "$QUICK" "[Limits]" "NoSuchKey=1"
