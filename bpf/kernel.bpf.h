@@ -87,7 +87,7 @@ struct cgroup {
         struct cgroup_subsys_state self;
         int level;
         struct kernfs_node *kn;
-        unsigned int subtree_ss_mask; /* of the children; u16 in 6.18, u32 in 7.3: BTF gives the size to read */
+        unsigned int subtree_ss_mask; /* controllers of its children; u16 in 6.18, u32 in 7.3: read by BTF's size */
         struct cgroup_subsys_state *subsys[CGROUP_SUBSYS_COUNT];
         struct cgroup_root *root;
         struct cgroup *dom_cgrp; /* itself, unless it is threaded */

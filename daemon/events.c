@@ -361,11 +361,11 @@ finish:
 }
 
 /*
- * What was not adopted: deaths that can be read are taken over, all names are to be dropped. To be called when the programs are attached: what
- * dies meanwhile is seen by them. Returns 1 when a map was read, 0 when there was none.
+ * What was not adopted: deaths that can be read are taken over, all names are to be dropped. To be called when the programs are attached:
+ * what dies meanwhile is seen by them. True when a map was read.
  */
-static int drain_stored(Events *e, const EventsFd *stored, size_t n_stored) {
-        int drained = 0;
+static bool drain_stored(Events *e, const EventsFd *stored, size_t n_stored) {
+        bool drained = false;
 
         for (size_t i = 0; i < n_stored; i++) {
                 const Layout *layout;
@@ -387,7 +387,7 @@ static int drain_stored(Events *e, const EventsFd *stored, size_t n_stored) {
                     !is_map(stored[i].fd, BPF_MAP_TYPE_HASH, sizeof(uint64_t), layout->value_bytes, BPF_F_NO_PREALLOC, 0))
                         continue;
                 if (for_each_death(stored[i].fd, layout, take_over, e) >= 0)
-                        drained = 1;
+                        drained = true;
         }
         return drained;
 }

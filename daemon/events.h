@@ -25,7 +25,7 @@ typedef struct EventsFd {
 } EventsFd;
 
 typedef struct EventsCounts {
-        uint64_t created, removed, released; /* memory cgroups, since the programs were attached; released: see bpf/events.bpf.c, nearly exact */
+        uint64_t created, removed, released; /* memory cgroups, since the programs were attached; released nearly: see bpf/events.bpf.c */
         uint64_t lost_deaths;                /* removals whose time found no room in the map */
         uint64_t lost_records;               /* records that found no room in the ring */
 } EventsCounts;
@@ -39,7 +39,7 @@ typedef struct EventsDeath {
 typedef enum EventsOrigin {
         EVENTS_FRESH,     /* loaded and attached now */
         EVENTS_ADOPTED,   /* all of it came from the store and went on meanwhile */
-        EVENTS_DRAINED,   /* the store had another version, another size or a part of a set, whose deaths we can read: loaded anew, then taken over */
+        EVENTS_DRAINED,   /* the store had another version, another room or a part of a set, whose deaths we can read: loaded, then taken over */
         EVENTS_DISCARDED, /* the store had something of ours that we cannot read: loaded anew */
 } EventsOrigin;
 
@@ -60,13 +60,15 @@ DEFINE_CLEANUP(Events, events_free)
 
 EventsOrigin events_origin(const Events *e);
 /*
- * What the store is to hold, and the names (fd is -1) that it is to drop. The store drops by name, and the two can share names: drop
- * before you store. Owned by e.
+ * What the store is to hold, and the names (fd is -1) that it is to drop; the two can share names: see service_replace(). Owned by e.
  */
 const EventsFd *events_fds(const Events *e, size_t *ret_n);
 const EventsFd *events_dropped(const Events *e, size_t *ret_n);
 
-/* Wakes who waits for it to be readable when the ring is a quarter full, or the map half, and with every sixteenth more: then drain, and have a census soon. */
+/*
+ * Whoever waits for it to be readable is woken when the ring is a quarter full, or the map half, and with every sixteenth more: then drain,
+ * and have a census soon.
+ */
 int events_fd(const Events *e);
 typedef void (*events_record_t)(const struct sw_event *event, void *userdata);
 /* Takes all records out of the ring. Returns their number, or a negative errno. */

@@ -88,6 +88,31 @@ int service_drop(const char *name) {
         return r > 0 ? 1 : r;
 }
 
+int service_replace(const EventsFd *fds, size_t n, const EventsFd *dropped, size_t n_dropped) {
+        /* Those that share a name, the store, the others: a daemon that is killed in between leaves the times of death in one place or both. */
+        for (unsigned after = 0; after < 2; after++) {
+                for (size_t i = 0; i < n_dropped; i++) {
+                        bool shared = false;
+                        int r;
+
+                        for (size_t k = 0; k < n && !shared; k++)
+                                shared = strcmp(dropped[i].name, fds[k].name) == 0;
+                        if (shared == (bool)after)
+                                continue;
+                        r = service_drop(dropped[i].name);
+                        if (r <= 0)
+                                return r;
+                }
+                if (!after) {
+                        int r = service_store(fds, n);
+
+                        if (r <= 0)
+                                return r;
+                }
+        }
+        return 1;
+}
+
 /* assignments, and the status if there is one. */
 static int tell(const char *assignments, const char *status) {
         char *text;
@@ -156,7 +181,7 @@ int service_drop_capabilities(void) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
         struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
 
-        /* First, since it takes CAP_SETPCAP; a service that has a bounding set of two capabilities does not have that one, and nothing to gain by it. */
+        /* First, since it takes CAP_SETPCAP. A service with a bounding set of two others does not have that one, and nothing to gain by it. */
         for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
                 if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
                         if (errno != EPERM)

@@ -20,6 +20,11 @@ int service_take_stored(EventsFd **ret, size_t *ret_n);
  */
 int service_store(const EventsFd *fds, size_t n);
 int service_drop(const char *name);
+/*
+ * Both, in the order that loses least when we are killed in between: first what is dropped and shares a name with one of fds (the store
+ * drops by name, so it would take ours along), then fds go there, then the others are dropped.
+ */
+int service_replace(const EventsFd *fds, size_t n, const EventsFd *dropped, size_t n_dropped);
 
 /* status may be NULL; control characters in it become blanks. */
 int service_ready(const char *status);

@@ -140,8 +140,8 @@ static void test_restart(void **state) {
 
 /* Names that are not ours, in all of which there is something. */
 static void test_names(void **state) {
-        const char *const foreign[] = { "", "sw", "sw-deaths", "sw0-deaths", "sw01-deaths", "sw1deaths", "sw4294967296-deaths", "sw1x-deaths", "SW1-deaths",
-                                        " sw1-deaths", "foreign" };
+        const char *const foreign[] = { "", "sw", "sw-deaths", "sw0-deaths", "sw01-deaths", "sw1deaths", "sw4294967296-deaths", "sw1x-deaths",
+                                        "SW1-deaths", " sw1-deaths", "foreign" };
         const char *const ours[] = { "sw1-", "sw1-death", "sw1-deaths2", "sw4294967295-deaths", "sw2-x", "sw2-x" };
         const EventsFd *dropped;
         ProbeError error = {};
@@ -442,11 +442,13 @@ static void test_no_leak(void **state) {
         (void)look_probe();
         before = count_fds();
         test_restart(state);
-        test_parts(state);
-        test_twice(state);
-        test_other_room(state);
         test_versions(state);
-        test_half_upgrade(state);
+        if (!own_slow()) {
+                test_parts(state);
+                test_twice(state);
+                test_other_room(state);
+                test_half_upgrade(state);
+        }
         assert_int_equal(count_fds(), before);
 }
 

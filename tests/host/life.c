@@ -151,8 +151,8 @@ void expect_deaths(const Events *e, const Life *lives, size_t n) {
                 const EventsDeath *d = find_death(deaths, n_deaths, lives[i].serial);
 
                 if (!d)
-                        fail_test("%s, serial %" PRIu64 ", has no time of death; %zu have, %" PRIu64 " were lost", lives[i].name, lives[i].serial, n_deaths,
-                                  counts_of(e).lost_deaths);
+                        fail_test("%s, serial %" PRIu64 ", has no time of death; %zu have, %" PRIu64 " were lost", lives[i].name, lives[i].serial,
+                                  n_deaths, counts_of(e).lost_deaths);
                 assert_true(d->exact);
                 if (d->boot_usec < lives[i].removed_before || d->boot_usec > lives[i].removed_after)
                         fail_test("%s was removed between %" PRIu64 " and %" PRIu64 ", not at %" PRIu64, lives[i].name, lives[i].removed_before,

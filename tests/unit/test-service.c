@@ -217,6 +217,37 @@ static void test_store(_unused_ void **state) {
         safe_close(fds[2].fd);
 }
 
+static void test_replace(_unused_ void **state) {
+        const EventsFd fds[] = { { "sw2-deaths", notify }, { "sw2-ring", notify } };
+        const EventsFd dropped[] = { { "sw1-deaths", -1 }, { "sw2-ring", -1 }, { "sw3-x", -1 } };
+        const char *const messages[] = {
+                "FDSTOREREMOVE=1\nFDNAME=sw2-ring",            "FDSTORE=1\nFDNAME=sw2-deaths\nFDPOLL=0",
+                "FDSTORE=1\nFDNAME=sw2-ring\nFDPOLL=0",        "FDSTOREREMOVE=1\nFDNAME=sw1-deaths",
+                "FDSTOREREMOVE=1\nFDNAME=sw3-x",
+        };
+
+        assert_int_equal(service_replace(fds, ELEMENTSOF(fds), dropped, ELEMENTSOF(dropped)), 1);
+        for (size_t i = 0; i < ELEMENTSOF(messages); i++) {
+                char buf[256];
+                int fd = receive(buf, sizeof(buf));
+
+                assert_string_equal(buf, messages[i]);
+                assert_int_equal(fd >= 0, strncmp(messages[i], "FDSTORE=", 8) == 0);
+                safe_close(fd);
+        }
+        assert_int_equal(service_replace(fds, ELEMENTSOF(fds), NULL, 0), 1);
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                char buf[256];
+
+                safe_close(receive(buf, sizeof(buf)));
+                assert_string_equal(buf, messages[1 + i]);
+        }
+        expect_silence();
+        assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+        assert_int_equal(service_replace(fds, ELEMENTSOF(fds), dropped, ELEMENTSOF(dropped)), 0);
+        expect_silence();
+}
+
 static void test_names(_unused_ void **state) {
         const char *bad[] = { "", "a\nFDSTORE=1", "a:b", "a\x7f", "\xc3\xa4", "a\t" };
         char longest[257];
@@ -480,6 +511,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_reloading, open_socket, close_socket),
                 cmocka_unit_test_setup_teardown(test_abstract, open_socket, close_socket),
                 cmocka_unit_test_setup_teardown(test_store, open_socket, close_socket),
+                cmocka_unit_test_setup_teardown(test_replace, open_socket, close_socket),
                 cmocka_unit_test_setup_teardown(test_names, open_socket, close_socket),
                 cmocka_unit_test_setup_teardown(test_without_systemd, open_socket, close_socket),
                 cmocka_unit_test_setup_teardown(test_socket_gone, open_socket, close_socket),
