@@ -204,9 +204,9 @@ static void close_stored(EventsFd *stored, size_t n) {
 /* The programs that see memory cgroups come and go; the daemon does without where it has to. */
 static int new_events(Manager *m) {
         _cleanup_(freep) EventsFd *stored = NULL;
-        const EventsFd *fds;
+        const EventsFd *fds, *dropped;
         ProbeError error = {};
-        size_t n_stored = 0, n;
+        size_t n_stored = 0, n, n_dropped;
         int r;
 
         r = service_take_stored(&stored, &n_stored);
@@ -225,16 +225,10 @@ static int new_events(Manager *m) {
                 m->events_reason = strdup(error.text[0] ? error.text : strerror(-r));
                 return m->events_reason ? 0 : -ENOMEM;
         }
-        /* First the old ones out, so that names are free. */
-        fds = events_dropped(m->events, &n);
-        for (size_t i = 0; i < n; i++)
-                (void)service_drop(fds[i].name);
-        if (events_origin(m->events) != EVENTS_ADOPTED) {
-                fds = events_fds(m->events, &n);
-                (void)service_store(fds, n);
-        }
-        if (events_fd(m->events) < 0)
-                return 0;
+        fds = events_fds(m->events, &n);
+        dropped = events_dropped(m->events, &n_dropped);
+        if (events_origin(m->events) != EVENTS_ADOPTED || n_dropped > 0)
+                (void)service_replace(fds, n, dropped, n_dropped);
         return sd_event_add_io(m->event, &m->ring, events_fd(m->events), EPOLLIN, on_ring, m);
 }
 
