@@ -5,11 +5,12 @@
 #include "finding.h"
 
 typedef struct Advice {
-        const char *means;  /* one sentence: what the finding says */
-        const char *safe;   /* what is safe to do */
-        const char *costs;  /* what helps and costs something; "" when there is nothing */
-        const char *never;  /* what not to do; "" when there is nothing */
-        const char *setting; /* the key of shrinkwatchd.conf that governs it */
+        const char *means;   /* one sentence: what the finding says */
+        const char *safe;    /* what is safe to do */
+        const char *costs;   /* what helps and costs something; "" when there is nothing */
+        const char *never;   /* what not to do; "" when there is nothing */
+        const char *setting; /* the key in [Limits] of shrinkwatchd.conf that governs it */
 } Advice;
 
+/* Never NULL for a kind; NULL for what is none. Whole sentences in one line. */
 const Advice *advice_get(FindingKind kind);
