@@ -67,8 +67,8 @@ static char *path_of(const Census *c, uint32_t memcg, size_t *ret_len) {
 }
 
 /*
- * What somebody made is the topmost dying memcg: a container's scope rather than the service that ran in it. With the numbers taken out of its name, and the
- * live cgroup that it was made in before it, it is the same for all that one creator leaves behind.
+ * What somebody made is the topmost dying memcg: a container's scope rather than the service that ran in it. With the numbers taken out of
+ * its name, and the live cgroup that it was made in before it, it is the same for all that one creator leaves behind.
  */
 static char *creator_of(const Census *c, uint32_t memcg) {
         const CensusMemcg *m = &c->memcgs[memcg];

@@ -8,8 +8,8 @@
  *
  * One line for each finding, in ascending order of ids that are below NEXT_ID: words with one space between them, each once. Of strings
  * the bytes that are not printable ASCII, the space and the backslash are \x and two hexadecimal digits. A word that is missing is 0,
- * false or no string, and one that is not known is ignored: it is of a later version. The last line counts the others, so that a file which
- * was cut off is noticed.
+ * false or no string, and one that is not known is ignored: it is of a later version. The last line counts the others, so that a file
+ * which was cut off is noticed.
  */
 #include <inttypes.h>
 
@@ -245,7 +245,9 @@ static int parse_field(const Field *field, Span span, Entry *e) {
 
 /* What the rest of the code takes for granted. */
 static bool is_sound(const Finding *f, uint64_t after_id, uint64_t next_id) {
-        if (f->id <= after_id || f->id >= next_id || (f->kind == FINDING_DEGRADED) != (f->text != NULL))
+        if (f->kind == _FINDING_KIND_MAX || f->id <= after_id || f->id >= next_id)
+                return false;
+        if ((f->kind == FINDING_DEGRADED) != (f->text != NULL))
                 return false;
         if (!finding_kind_is_memcg(f->kind))
                 return f->serial == 0 && !f->path && !f->creator;
@@ -287,7 +289,7 @@ static int parse_line(Span line, const Load *l, Entry **ret) {
                                 return r;
                 }
         }
-        if (e->finding.kind == _FINDING_KIND_MAX || !is_sound(&e->finding, l->n > 0 ? l->entries[l->n - 1]->finding.id : 0, l->next_id))
+        if (!is_sound(&e->finding, l->n > 0 ? l->entries[l->n - 1]->finding.id : 0, l->next_id))
                 return -EBADMSG;
         e->finding.path_len = e->finding.path ? strlen(e->finding.path) : 0;
         *ret = TAKE_PTR(e);
@@ -301,16 +303,20 @@ static void load_done(Load *l) {
 }
 
 /* The first line. 0, -EBADMSG, -ESTALE. */
-static int parse_head(Span head, const char *boot_id, Load *l) {
+static int parse_head(Span head, const char *boot_id, uint64_t *ret_next_id) {
+        uint64_t next_id;
         Span boot;
 
         if (head.len < strlen(magic) || memcmp(head.s, magic, strlen(magic)) != 0)
                 return -EBADMSG;
         head.s += strlen(magic);
         head.len -= strlen(magic);
-        if (!take_until(&head, ' ', &boot) || !parse_number(head, &l->next_id) || l->next_id == 0 || l->next_id > ID_MAX)
+        if (!take_until(&head, ' ', &boot) || !parse_number(head, &next_id) || next_id == 0 || next_id > ID_MAX)
                 return -EBADMSG;
-        return span_is(boot, boot_id) ? 0 : -ESTALE;
+        if (!span_is(boot, boot_id))
+                return -ESTALE;
+        *ret_next_id = next_id;
+        return 0;
 }
 
 /* All lines. 0; -EBADMSG with *line the one, what stood before is in the Load; -ESTALE; -ENOMEM. */
@@ -322,7 +328,7 @@ static int parse_text(Span text, const char *boot_id, Load *l, unsigned *line) {
         *line = 1;
         if (!take_until(&text, '\n', &s))
                 return -EBADMSG;
-        r = parse_head(s, boot_id, l);
+        r = parse_head(s, boot_id, &l->next_id);
         if (r < 0)
                 return r;
         for (;;) {

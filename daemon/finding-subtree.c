@@ -105,8 +105,8 @@ static int keep_watch(Plan *p, const SubtreeWatch *w) {
 }
 
 /*
- * One live memcg, after all below it. Adds it to the plan's subtrees, and its watch to the watches. *ret_covered: overhead of its subtree that its
- * ancestors need not answer for.
+ * One live memcg, after all below it. Adds it to the plan's subtrees, and its watch to the watches. *ret_covered: overhead of its subtree
+ * that its ancestors need not answer for. 0, -ENOMEM.
  */
 static int scan_one(const Scan *s, uint32_t memcg, uint64_t *ret_covered) {
         Plan *p = s->p;

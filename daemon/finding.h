@@ -3,16 +3,16 @@
  * Findings: what is beyond a limit. Pure: limits and one census after the other in, what is raised and what is cleared out.
  *
  * Each limit has two thresholds, so that a value which wavers around one does not raise and clear in turn: a finding is raised when the
- * value is at or above `on` and its age has reached the minimal one, and cleared when it falls below `off`. For a dying memcg the age is that
- * of its death; for everything else the time since the value first reached `on` without falling below `off` since. The minimal age is for
- * raising only: what stands does not go because the age is longer now.
+ * value is at or above `on` and its age has reached the minimal one, and cleared when it falls below `off`. For a dying memcg the age is
+ * that of its death; for everything else the time since the value first reached `on` without falling below `off` since. The minimal age
+ * is for raising only: what stands does not go because that age is longer now.
  *
  * A finding is raised once and cleared once, whatever happens between. A census that is not complete clears nothing by what it lacks: what
  * it counts are lower bounds, which can rise above a limit and not fall below one. A cause that the evidence does not show is never
  * claimed: no writeback finding without a writeback pin, no swap finding without swap entries.
  *
- * Memory is bounded by the census: one finding of a kind for each memcg, one time for each live memcg that is above a limit. Findings of memcgs
- * that an incomplete census lacks stay until a complete one.
+ * Memory is bounded by the census: one finding of a kind for each memcg, one time for each live memcg that is above a limit. Findings of
+ * memcgs that an incomplete census lacks stay until a complete one.
  */
 #pragma once
 
@@ -29,7 +29,7 @@
 typedef enum FindingKind {
         FINDING_WRITEBACK,    /* a dying memcg pinned by writeback; value: its overhead in bytes */
         FINDING_SWAP,         /* a dying memcg pinned by swap entries; value: its overhead in bytes */
-        FINDING_SUBTREE,      /* a live memcg whose subtree's overhead is large; value: bytes of it that no finding below it explains */
+        FINDING_SUBTREE,      /* a live memcg whose subtree's overhead is large; value: the bytes that are judged, see findings_update() */
         FINDING_HOST,         /* all overhead together; value: bytes */
         FINDING_DYING,        /* dying memcgs; value: their number */
         FINDING_DYING_GROWTH, /* value: more dying memcgs an hour */
@@ -52,9 +52,9 @@ typedef struct FindingLimit {
 } FindingLimit;
 
 /*
- * A limit for subtrees whose path matches: fnmatch() with FNM_PATHNAME, so that * does not go beyond a slash, and FNM_NOESCAPE, since names of
- * systemd have backslashes; no slash in front. It adds a watch, or is stricter than the common one: the effective thresholds are the lower
- * ones of the two, and so is the age. Of several that match the strictest counts in the same way.
+ * A limit for subtrees whose path matches: fnmatch() with FNM_PATHNAME, so that * does not go beyond a slash, and FNM_NOESCAPE, since
+ * names of systemd have backslashes; no slash in front. It adds a watch, or is stricter than the common one: the effective thresholds are
+ * the lower ones of the two, and so is the age. Of several that match the strictest counts in the same way.
  */
 typedef struct FindingSubtree {
         char *pattern;
@@ -68,8 +68,8 @@ typedef struct FindingLimits {
 } FindingLimits;
 
 /*
- * A limit that one cgroup carries itself (an extended attribute): bytes of subtree overhead. As above, it can only be stricter. Its `off` is nine
- * tenths of it, its age that of the common limit.
+ * A limit that one cgroup carries itself (an extended attribute): bytes of subtree overhead. As above, it can only be stricter. Its `off`
+ * is nine tenths of it, its age that of the common limit.
  */
 typedef struct FindingMark {
         uint64_t serial;
@@ -86,7 +86,7 @@ typedef struct FindingInput {
         bool ids_in_use_known;
         uint64_t ids_in_use;
         bool growth_known;
-        int64_t growth_per_hour; /* of dying memcgs, over several complete censuses: counts whether this one is complete or not */
+        int64_t growth_per_hour; /* of dying memcgs; of complete censuses, so it counts whether this one is complete or not */
         const FindingMark *marks; /* in ascending serial */
         size_t n_marks;
         const char *degraded; /* for people: what the watcher cannot see; NULL: it sees everything */
@@ -96,8 +96,8 @@ typedef struct FindingInput {
 #define FINDING_PATH_MAX 4096
 
 /*
- * As long as it stands, value, bytes, units, since, references, evidence and text follow the censuses; what a census does not tell stays as it
- * was. So one that was cleared has the value that cleared it, and what was last seen of a memcg that is gone.
+ * As long as it stands, value, bytes, units, since, references, evidence and text follow the censuses; what a census does not tell stays
+ * as it was. So one that was cleared has the value that cleared it, and what was last seen of a memcg that is gone.
  */
 typedef struct Finding {
         uint64_t id; /* 1, 2, …: unique while the daemon lives, and beyond where findings_parse() brought it */
@@ -107,13 +107,13 @@ typedef struct Finding {
         char *path;      /* raw bytes, as in life, a slash in front; NULL where it is about the host */
         size_t path_len;
         /*
-         * Who makes such: the path of the nearest live ancestor of a dying memcg, and the pattern (identity_pattern()) of the topmost dying name
-         * below it, which is what somebody made: "system.slice/docker-*.scope". For a live one: its parent's path and its own pattern. Raw
-         * bytes, NUL-terminated; NULL for the host.
+         * Who makes such: the path of the nearest live ancestor of a dying memcg, and the pattern (identity_pattern()) of the topmost
+         * dying name below it, which is what somebody made: "system.slice/docker-*.scope". For a live one: its parent's path and its
+         * own pattern. Raw bytes, NUL-terminated; NULL for the host.
          */
         char *creator;
         uint64_t value, limit; /* as the kind says; the limit that was in force when it was raised */
-        uint64_t bytes, units; /* overhead of what it is about: the memcg's, the whole subtree's, all dying ones' (dying, dying-growth), the host's */
+        uint64_t bytes, units; /* overhead of what it is about: memcg, whole subtree, all dying ones (dying, dying-growth), host */
         uint64_t raised_boot_usec;
         uint64_t since_boot_usec; /* memcg: when it died; else: since when the value is above */
         bool since_exact;         /* false: at least since then; true for a value: the census before still saw it below */
@@ -128,10 +128,10 @@ typedef struct Finding {
 } Finding;
 
 typedef enum FindingEnd {
-        FINDING_END_BELOW, /* the value fell below off, or the cause is no longer there */
-        FINDING_END_GONE,  /* the memcg is gone: its last reference was dropped, its memory is free */
-        FINDING_END_LIMIT, /* another limit is in force, by which it would not stand, or none */
-        FINDING_END_REMOVED, /* subtree: the cgroup was removed, but it is dying and its memory is not free: it counts for its ancestors now */
+        FINDING_END_BELOW,   /* the value fell below off, or the cause is no longer there */
+        FINDING_END_GONE,    /* the memcg is gone: its last reference was dropped, its memory is free */
+        FINDING_END_LIMIT,   /* another limit is in force, by which it would not stand, or none */
+        FINDING_END_REMOVED, /* subtree: the cgroup was removed, but is still dying: its memory is its nearest live ancestor's now */
 } FindingEnd;
 
 const char *finding_end_to_string(FindingEnd end); /* "below", "gone", "limit", "removed" */
@@ -153,11 +153,12 @@ DEFINE_CLEANUP(Findings, findings_free)
  * Brings the findings in line with this census. Returns the number of changes, which findings_changes() gives until the next call; or
  * -EINVAL (a census that is not sealed), -ENOMEM: then nothing has changed, and there are no changes to give.
  *
- * Of nested subtrees that are above the common limit, the innermost ones are found: an ancestor only when its overhead without
- * that of those below it (which is its value then) is above the limit as well. A subtree with a limit of its own is judged by that, whatever is found below it. The root is the
- * host's business (FINDING_HOST), never a subtree.
- * Of an unknown value (stranded ids without ids_in_use, growth, memcg ids where this kernel does not give them) nothing is raised and nothing
- * cleared. Under other limits than those of the last call a finding stands that has reached the new `on` since it was raised and is not below the new `off`.
+ * Of nested subtrees that are above the common limit, the innermost ones are found: an ancestor only when its overhead without that of
+ * those below it (which is its value then) is above the limit as well. A subtree with a limit of its own is judged by that, whatever is
+ * found below it. The root is the host's business (FINDING_HOST), never a subtree.
+ * Of an unknown value (stranded ids without ids_in_use, growth, memcg ids where this kernel does not give them) nothing is raised and
+ * nothing cleared. When the limits are others than in the last call, a finding stands on that has reached the new `on` before and is not
+ * below the new `off`.
  */
 int findings_update(Findings *f, const FindingLimits *limits, const FindingInput *input);
 const FindingChange *findings_changes(const Findings *f, size_t *ret_n);
@@ -170,8 +171,8 @@ size_t findings_count_kind(const Findings *f, FindingKind kind);
 uint64_t findings_sum_bytes(const Findings *f, FindingKind kind);
 
 /*
- * The findings over a restart: text, a line for each; the form is in finding-state.c. So that what was raised before is not raised again by
- * the next daemon of this boot. As ages_write() and ages_parse(), but all or nothing at -ENOMEM, and a key that stands already stays as it is.
+ * The findings over a restart: text, a line for each; the form is in finding-state.c. So that what was raised before is not raised again
+ * by the next daemon of this boot. As ages_write() and ages_parse(), but all or nothing at -ENOMEM, and what stands already stays as it is.
  * A finding that was read stands until a census says otherwise. How long a value is above a limit that has no finding yet is not kept:
  * its age begins anew with the next daemon.
  */

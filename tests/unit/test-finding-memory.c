@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Out of memory at each allocation in turn: the call says so, and nothing has changed. The linker hands the allocations of the library to the functions
- * here (--wrap).
+ * Out of memory at each allocation in turn: the call says so, and nothing has changed. The linker hands the allocations of the library to
+ * the functions here (--wrap).
  */
 #include <stdio.h>
 

@@ -35,8 +35,13 @@ static Findings *parsed(const char *text, int result, unsigned line) {
 
 static void assert_bad(const char *text, unsigned line, size_t taken) {
         Findings *f = parsed(text, -EBADMSG, line);
+        char *state;
 
         assert_int_equal(findings_count(f), taken);
+        /* Of a first line that is none nothing is taken, the next id neither. */
+        state = scene_state(f);
+        assert_non_null(strstr(state, line == 1 ? " 1 boot 1\nend 0\n" : " 1 boot 100\n"));
+        free(state);
         findings_free(f);
 }
 
@@ -204,6 +209,14 @@ static void test_form(_unused_ void **state) {
         assert_int_equal(findings_get(f, 0)->value, UINT64_MAX);
         findings_free(f);
 
+        f = parsed(HEAD "id=1 kind=subtree serial=2 path=/a creator=a bytes=5000\n"
+                   "id=2 kind=subtree serial=3 path=/a/b creator=a/b bytes=3000 nested=1\nend 2\n", 2, 0);
+        assert_int_equal(findings_sum_bytes(f, FINDING_SUBTREE), 5000);
+        text = scene_state(f);
+        assert_non_null(strstr(text, "creator=a/b value=0 limit=0 off=0 peak=0 own=0 nested=1 bytes=3000 "));
+        free(text);
+        findings_free(f);
+
         f = parsed("shrinkwatch findings 1 other 100\n" GOOD "end 1\n", -ESTALE, 0);
         assert_int_equal(findings_count(f), 0);
         findings_free(f);
@@ -268,6 +281,7 @@ static void test_damage(_unused_ void **state) {
                 "id=8 kind=swap serial=1 path=/\\x00 creator=x",
                 "id=8 kind=swap serial=1 path=/\xc3\xa4 creator=x",
                 "id=8 kind=swap serial=1 path=/\t creator=x",
+                "id=8 kind=swap serial=1 path=/\x7f creator=x",
                 "id=8 kind=swap serial=1 path=/x creator=x device=0123456789012345678901234567890123456789012345678901234567890123",
                 "end",
                 "end x",

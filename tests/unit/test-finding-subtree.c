@@ -241,7 +241,10 @@ static void test_patterns(_unused_ void **state) {
 /* A pattern or a mark can only be stricter than the common limit. */
 static void test_stricter_only(_unused_ void **state) {
         FindingSubtree lax[] = {
-                { .pattern = (char[]){ "a.slice/b.slice/*" }, .overhead = { .enabled = true, .on = 90000, .off = 80000, .min_age_usec = UINT64_MAX } },
+                {
+                        .pattern = (char[]){ "a.slice/b.slice/*" },
+                        .overhead = { .enabled = true, .on = 90000, .off = 80000, .min_age_usec = UINT64_MAX },
+                },
         };
         FindingMark marks[] = { { 1, 1 }, { 3, UINT64_MAX }, { 4, 90000 }, { 9, 1 } };
         Scene s;
@@ -310,7 +313,7 @@ static void test_marks(_unused_ void **state) {
 
 /* No common limit, but marks: they are watches of their own, with its age. */
 static void test_marks_alone(_unused_ void **state) {
-        FindingMark marks[] = { { 4, 0 } };
+        FindingMark marks[] = { { 4, 0 }, { 5, 20000 } };
         Scene s;
 
         scene_start(&s);
@@ -318,8 +321,14 @@ static void test_marks_alone(_unused_ void **state) {
         s.input.marks = marks;
         s.input.n_marks = ELEMENTSOF(marks);
         assert_int_equal(take(&s, 1, 9, 9, 0, 9), 0);
-        assert_int_equal(take(&s, 2, 9, 9, 0, 9), 1);
+        assert_int_equal(take(&s, 2, 9, 9, 0, 20), 1);
         assert_found(&s, 1, 4, 0, 0, 0);
+        assert_int_equal(take(&s, 3, 9, 9, 0, 20), 1);
+        assert_found(&s, 2, 4, 5, 0, 0);
+        /* Nine tenths of it. */
+        assert_int_equal(take(&s, 4, 9, 9, 0, 18), 0);
+        assert_int_equal(take(&s, 5, 9, 9, 0, 17), 1);
+        assert_int_equal(end_of(&s, 5), FINDING_END_BELOW);
         scene_done(&s);
 }
 

@@ -42,7 +42,9 @@ static void add_writeback(Scene *s) {
 }
 
 static void test_names(_unused_ void **state) {
-        static const char *const kinds[] = { "writeback", "swap", "subtree", "host", "dying", "dying-growth", "stranded-ids", "memcg-ids", "degraded" };
+        static const char *const kinds[] = {
+                "writeback", "swap", "subtree", "host", "dying", "dying-growth", "stranded-ids", "memcg-ids", "degraded",
+        };
 
         assert_int_equal(ELEMENTSOF(kinds), _FINDING_KIND_MAX);
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
@@ -140,6 +142,17 @@ static void test_writeback(_unused_ void **state) {
         assert_string_equal(f->device, "8:32");
         assert_int_equal(f->n_devices, 1);
 
+        /* More pins than references: of different moments, so none of them is sure. */
+        add_dying(&s)->refs = 2;
+        add_writeback(&s);
+        assert_int_equal(scene_census(&s, 7 * MINUTE), 0);
+        assert_false(find(&s, FINDING_WRITEBACK, 3)->pin_exact);
+        assert_int_equal(find(&s, FINDING_WRITEBACK, 3)->refs, 2);
+        add_dying(&s);
+        records_add_wb(&s.evidence, 3, "8:32", 1, 1);
+        assert_int_equal(scene_census(&s, 7 * MINUTE), 0);
+        assert_true(find(&s, FINDING_WRITEBACK, 3)->pin_exact);
+
         /* Its memory is free. What was last seen is still told. */
         scene_add(&s, 1, 0, STATE_LIVE, "", 2);
         assert_int_equal(scene_census(&s, 8 * MINUTE), 1);
@@ -153,6 +166,15 @@ static void test_writeback(_unused_ void **state) {
 
         scene_add(&s, 1, 0, STATE_LIVE, "", 2);
         assert_int_equal(scene_census(&s, 9 * MINUTE), 0);
+
+        /* Alive again: no kernel does that, but it must not stand for ever. */
+        add_dying(&s);
+        add_writeback(&s);
+        assert_int_equal(scene_census(&s, 10 * MINUTE), 1);
+        scene_add(&s, 1, 0, STATE_LIVE, "", 2);
+        scene_add(&s, 3, 1, STATE_LIVE, "x", 5);
+        assert_int_equal(scene_census(&s, 11 * MINUTE), 1);
+        assert_int_equal(change(&s, 0)->end, FINDING_END_BELOW);
         scene_done(&s);
 }
 
