@@ -243,9 +243,9 @@ static size_t distance(const char *a, const char *b) {
 
 /* Near enough to be meant: a few wrong letters, not another word. */
 static bool is_near(const char *word, size_t d) {
-        size_t len = strlen(word), limit = len / 4 > 3 ? len / 4 : 3;
+        size_t len = strlen(word);
 
-        return d <= limit && d < len;
+        return d <= (len / 4 > 3 ? len / 4 : 3);
 }
 
 const ConfKey *conf_key_nearest(const char *section, const char *key) {

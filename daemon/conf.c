@@ -198,7 +198,7 @@ static void unknown_key(Parser *p, const char *section, const char *name) {
         else if (!nearest)
                 COMPLAIN(p, "There is no key %s= in [%s]: it is ignored.", quoted, section);
         else if (strcmp(nearest->section, section) != 0)
-                COMPLAIN(p, "There is no key %s= in [%s]: it is ignored. %s= belongs into [%s].", quoted, section, nearest->key, nearest->section);
+                COMPLAIN(p, "There is no key %s= in [%s]: it is ignored. %s= belongs in [%s].", quoted, section, nearest->key, nearest->section);
         else
                 COMPLAIN(p, "There is no key %s= in [%s]: it is ignored. Is %s= meant?", quoted, section, nearest->key);
 }

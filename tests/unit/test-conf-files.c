@@ -95,6 +95,9 @@ static void test_drop_ins(_unused_ void **state) {
         tree_link(&t, ETC ".d/30-c.conf", "../empty");
         tree_put(&t, "/etc/shrinkwatch/empty", "");
         assert_interval(&t, 20, ETC ".d/20-b.conf");
+        r = tree_load(&t);
+        assert_int_equal(r->n_files, 3);
+        conf_free(r);
         /* But a comment does not make a file empty: it counts, and sets nothing. */
         tree_put(&t, ETC ".d/20-b.conf", "#\n");
         assert_interval(&t, 10, LIB ".d/10-a.conf");
@@ -340,6 +343,10 @@ static void test_line_values(_unused_ void **state) {
         assert_int_equal(r->n_messages, 1);
         assert_true(r->conf.events);
         conf_free(r);
+        r = load_text("[Census]\nIntervalSec\n");
+        assert_int_equal(r->n_messages, 1);
+        assert_message(r, 0, ETC, 2, "This is no assignment, as in \"Key=value\": it is ignored.");
+        conf_free(r);
         /* Errors do not end the file, and each is told of with its line. */
         r = load_text("oops\n[Events\nEvents=no\n[Nothing]\noops\n[Census]\noops\nCPUShare=2%\n\noops\n[Events]\nEvents=no\noops");
         assert_int_equal(r->n_messages, 6);
@@ -370,6 +377,12 @@ static void test_long_lines(_unused_ void **state) {
                         assert_message(r, 0, ETC, 3, "This line is longer than 198 bytes: it is ignored.");
                 conf_free(r);
         }
+        /* Below a heading that was complained about nothing more is. */
+        (void)snprintf(text, sizeof(text), "[Foo]\n%.*s\n", 500, path);
+        r = load_text(text);
+        assert_int_equal(r->n_messages, 1);
+        assert_int_equal(r->messages[0].line, 1);
+        conf_free(r);
         /* Blanks and comments do not count, nor do headings: a pattern is as long as a path may be. */
         (void)snprintf(text, sizeof(text), "[Census]%300s\n%300sIntervalSec=5%300s ; %.*s\n#%.*s\n", "", "", "", 500, path, 500, path);
         r = load_text(text);
@@ -389,6 +402,38 @@ static void test_long_lines(_unused_ void **state) {
         }
 }
 
+/* Where inih's choices can be made as the program runs, as in Debian's build, all of them come to the same. */
+extern bool ini_allow_multiline __attribute__((weak));
+extern bool ini_allow_bom __attribute__((weak));
+extern bool ini_allow_inline_comments __attribute__((weak));
+extern bool ini_use_stack __attribute__((weak));
+extern bool ini_allow_realloc __attribute__((weak));
+extern bool ini_stop_on_first_error __attribute__((weak));
+extern bool ini_allow_no_value __attribute__((weak));
+
+static void test_builds_of_inih(_unused_ void **state) {
+        bool *const choices[] = {
+                &ini_allow_multiline, &ini_allow_bom, &ini_allow_inline_comments, &ini_use_stack,
+                &ini_allow_realloc, &ini_stop_on_first_error, &ini_allow_no_value,
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(choices); i++)
+                if (!choices[i])
+                        skip();
+        for (unsigned set = 0; set < 1U << ELEMENTSOF(choices); set++) {
+                bool before[ELEMENTSOF(choices)];
+
+                for (size_t i = 0; i < ELEMENTSOF(choices); i++) {
+                        before[i] = *choices[i];
+                        *choices[i] = set >> i & 1;
+                }
+                test_lines(NULL);
+                test_line_values(NULL);
+                for (size_t i = 0; i < ELEMENTSOF(choices); i++)
+                        *choices[i] = before[i];
+        }
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_main_file),
@@ -401,6 +446,7 @@ int main(void) {
                 cmocka_unit_test(test_lines),
                 cmocka_unit_test(test_line_values),
                 cmocka_unit_test(test_long_lines),
+                cmocka_unit_test(test_builds_of_inih),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

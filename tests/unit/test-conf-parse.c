@@ -144,6 +144,7 @@ static void test_bytes(_unused_ void **state) {
                 { "1G 1G", -EINVAL, 0 },
                 { "1 1", -EINVAL, 0 },
                 { "1B 1B", -EINVAL, 0 },
+                { "1B 1", -EINVAL, 0 },
                 { "1 1K", -EINVAL, 0 },
                 { "2g", -EINVAL, 0 },
                 { "2Gi", -EINVAL, 0 },
