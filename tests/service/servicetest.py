@@ -22,7 +22,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DAEMON = os.environ.get("SHRINKWATCHD", str(ROOT / "build" / "daemon" / "shrinkwatchd"))
-NAME = "shrinkwatch-test-service"
+# Several of these tests run at a time: each has a name of its own.
+NAME = "shrinkwatch-test-" + (sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].isalpha() else "service")
 CLONE_NEWNS = 0x00020000
 MS_REC, MS_PRIVATE = 16384, 1 << 18
 WAIT_SEC = 60

@@ -8,6 +8,7 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import time
 
 from servicetest import NAME, ROOT, Daemon, bench, boot_usec, check, equal, finish, note, wait_for
@@ -265,16 +266,20 @@ def test_command_line(b):
     check("--check-config of a bad value", daemon.end(0) == 1 and f"{b.conf}:2:" in daemon.errors(), daemon.errors())
 
 
+PARTS = {
+    "start": (test_command_line, test_start, test_rates),
+    "finding": (test_finding,),
+    "ages": (test_ages,),
+    "reload": (test_reload,),
+}
+
+
 def main():
     begin = time.monotonic()
     with bench() as parts:
         b = Bench(*parts)
-        test_command_line(b)
-        test_start(b)
-        test_finding(b)
-        test_ages(b)
-        test_reload(b)
-        test_rates(b)
+        for test in PARTS[sys.argv[1]] if len(sys.argv) > 1 else [test for tests in PARTS.values() for test in tests]:
+            test(b)
     note(f"{time.monotonic() - begin:.1f} s")
     finish()
 
