@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # The service as a host has it: installed, enabled, booted with; findings of writeback and swap in the journal, and every way to end it.
-# lab: hand="6.12 7.3-plain 7.3-units63" kernels="6.12 7.3 7.3-*"
+# lab: hand=* kernels="6.12 7.3 7.3-*"
 # lab: root=debian13 install=yes nodes=2 memory=2048 timeout=1800 programs="shrinkwatchctl lab-load" files=guest/service.sh
 
 . /lab/service.sh
