@@ -132,6 +132,6 @@ give census.json <$out
 
 check "swap is switched off" swapoff /dev/zram0
 rm /mnt/swap/* /mnt/wb/[0-9]*
-check_eq "dying in the end" "$(wait_eq 60 0 dying)" 0
+dying_in_the_end 60
 check "last census" census
 check_eq "dying memcgs in the last census" "$(total dying)" 0
