@@ -33,8 +33,8 @@ check "equal to kcore-census, memcg by memcg" census-compare
 sed 's/^/#   /' /run/lab-check.out
 
 # The kernel releases them one after the other, and each looks for its place among all siblings whose statistics are not flushed
-# (css_rstat_updated_list() walks a singly linked list): 11 a second while there are 200,000. To read memory.stat of their parent flushes
-# them all, and ends that.
+# (css_rstat_updated_list() walks a singly linked list), once for the memory controller's and once for the cgroup's own. To read
+# memory.stat and cpu.stat of their parent flushes them all, and ends that.
 begin=$(date +%s) before=
 kill $pid
 wait $pid 2>/dev/null
@@ -42,7 +42,7 @@ note "the process with the sockets took $(($(date +%s) - begin)) s to end"
 while left=$(dying); [ "$left" != 0 ] && [ "$left" != "$before" ]; do
     note "$left are dying after $(($(date +%s) - begin)) s"
     before=$left
-    cat "$root/memory.stat" >/dev/null
+    cat "$root/memory.stat" "$root/cpu.stat" >/dev/null
     sleep 20
 done
 check_eq "dying in the end" "$left" 0

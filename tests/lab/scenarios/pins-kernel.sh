@@ -59,6 +59,6 @@ note "dying after the swapped files are removed: $(wait_eq 5 $WRITEBACK dying)"
 check "swap is switched off" swapoff /dev/zram0
 check_eq "dying after that" "$(wait_eq 60 $WRITEBACK dying)" $WRITEBACK
 each $WRITEBACK no_writeback
-check_eq "dying after the dirty files are removed" "$(wait_eq 60 0 dying)" 0
+dying_in_the_end 60
 check "the directory above them can be removed" rmdir "$root"
 check_eq "dying at the end" "$(wait_eq 60 0 dying)" 0
