@@ -231,7 +231,7 @@ service_trouble() {
 
     # not enough memory
     mkdir -p /run/systemd/system/$unit.d
-    printf '[Service]\nMemoryMin=0\nMemoryMax=1M\n' >/run/systemd/system/$unit.d/memory.conf
+    printf '[Service]\nMemoryMin=0\nMemoryMax=256K\nMemorySwapMax=0\n' >/run/systemd/system/$unit.d/memory.conf
     systemctl daemon-reload
     systemctl restart --no-block $unit
     failing() { [ "$(prop NRestarts)" -ge 2 ]; }
@@ -246,7 +246,9 @@ service_trouble() {
 service_churn() {
     next_census 2
     created=$(metric_int 'shrinkwatch_memcg_events_total{event="created"}') removed=$(metric_int 'shrinkwatch_memcg_events_total{event="removed"}')
-    check "5,000 cgroups are made" cgroups_make 5000 "$root/churn"
+    # Memory is on before they are made: a css that comes by switching a controller on is no mkdir, and no event.
+    check "a cgroup whose children have memory" eval 'cgroup_make "$root/churn" && echo +memory >"$root/churn/cgroup.subtree_control"'
+    check "5,000 cgroups are made" lab-load cgroups 0 5000 "$root/churn/{}"
     check "and removed" lab-load rmdirs 0 5000 "$root/churn/{}"
     next_census 3
     created=$(($(metric_int 'shrinkwatch_memcg_events_total{event="created"}') - created))
