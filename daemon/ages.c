@@ -100,7 +100,7 @@ static int append(Ages *a, const Age *age) {
                 return r;
         if (a->n_late == LATE_MAX)
                 merge_late(a);
-        if (a->n_late == 0 && (a->n == 0 || a->all[a->n - 1].serial < age->serial)) {
+        if (a->n == 0 || a->all[a->n - 1].serial < age->serial) {
                 a->all[a->n++] = *age;
                 return 0;
         }
@@ -322,8 +322,8 @@ static int parse_head(Words line, const char *boot_id) {
         boot = next_word(&line);
         if (boot.len == 0)
                 return -EBADMSG;
-        /* A boot that is not known is no boot: serials and times of another one would be taken for ours. */
-        return boot_id[0] && word_is(boot, boot_id) ? 0 : -ESTALE;
+        /* An id that is not known never is that of the file, which would say "-": another boot's times would be taken for ours. */
+        return word_is(boot, boot_id) ? 0 : -ESTALE;
 }
 
 /* 0, -EBADMSG, -ENOMEM */

@@ -273,9 +273,8 @@ static bool names_end(const HistoryTop *tops) {
         return true;
 }
 
-static bool record_is_good(const Record *record, HistoryRing ring, size_t slot) {
-        return record->sequence > 0 && record->sequence <= SEQUENCE_MAX && record->sequence % slots[ring] == slot &&
-               record->ring == (uint64_t)ring &&
+static bool record_is_good(const Record *record, HistoryRing ring) {
+        return record->sequence > 0 && record->sequence <= SEQUENCE_MAX && record->ring == (uint64_t)ring &&
                record->checksum == history_file_hash(&record->sequence, sizeof(*record) - offsetof(Record, sequence)) &&
                names_end(record->sample.creators) && names_end(record->sample.subtrees);
 }
@@ -303,7 +302,7 @@ static uint64_t load_slots(int fd, HistoryRing ring, HistorySample *samples, Loa
                 for (size_t i = 0; i < n; i++) {
                         const Record *r = &l->records[i];
 
-                        if (!record_is_good(r, ring, slot + i))
+                        if (!record_is_good(r, ring))
                                 continue;
                         l->sequences[slot + i] = r->sequence;
                         samples[slot + i] = r->sample;
@@ -328,8 +327,8 @@ int history_file_load(int fd, HistoryRing ring, HistorySample *samples, size_t *
         newest = load_slots(fd, ring, samples, l);
         oldest = newest > slots[ring] ? newest - slots[ring] + 1 : 1;
         /*
-         * They close ranks. A slot whose number is not the one that belongs there in this round holds what a failed write should have
-         * replaced.
+         * They close ranks. A slot whose number is not the one that belongs there in this round has what a failed write should have
+         * replaced, or what never belonged there.
          */
         for (uint64_t sequence = oldest; sequence <= newest; sequence++)
                 if (l->sequences[sequence % slots[ring]] == sequence)

@@ -155,7 +155,7 @@ static void add_standing(Storm *s, const Findings *findings) {
                 const Finding *f = findings_get(findings, i);
                 Group *g = find_group(s, f);
 
-                if (!g || !g->touched)
+                if (!g)
                         continue;
                 if (g->entry.standing == 0 || f->since_boot_usec < g->entry.oldest_boot_usec)
                         g->entry.oldest_boot_usec = f->since_boot_usec;

@@ -379,7 +379,10 @@ static void test_parse_damaged(_unused_ void **state) {
                 { HEAD "7 8 exact\n\xc3 8 exact\nend 2\n", 3, 1 },
                 { HEAD "7 8 exact\n18446744073709551616 8 exact\nend 2\n", 3, 1 },
                 { HEAD "7 8 exact\n18446744073709551620 8 exact\nend 2\n", 3, 1 },
+                { HEAD "7 8 exact\n18446744073709551617 8 exact\nend 2\n", 3, 1 },
                 { HEAD "7 8 exact\n9 99999999999999999999 exact\nend 2\n", 3, 1 },
+                { HEAD "7 8 exact\n9  exact\nend 2\n", 3, 1 },
+                { HEAD "end \n", 2, 0 },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(damaged); i++) {

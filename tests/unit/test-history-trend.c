@@ -228,7 +228,10 @@ static void test_project(_unused_ void **state) {
         assert_false(history_project(&t, 1001, &usec));
         assert_false(history_project(&t, UINT64_MAX, &usec));
         assert_int_equal(usec, 4711);
-        assert_true(history_project(&t, 999, &usec)); /* it has been above for as long as anybody knows */
+        assert_true(history_project(&t, 1000, &usec)); /* it is there, wherever it goes */
+        assert_int_equal(usec, 0);
+        usec = 4711;
+        assert_true(history_project(&t, 999, &usec));
         assert_int_equal(usec, 0);
         t.per_hour = 60;
         t.known = false;
