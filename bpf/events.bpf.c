@@ -149,7 +149,11 @@ int cgroup_rmdir(__u64 *ctx) {
                 __s64 above = count(SW_COUNT_DEATHS) - deaths_max / 2;
 
                 wake = above >= 0 && (__u64)above % (deaths_max / 16 + 1) == 0;
-        } else if (bpf_map_update_elem(&deaths, &serial, &death, BPF_ANY) < 0) { /* what user space put there is known better now */
+        } else if (bpf_map_update_elem(&deaths, &serial, &death, BPF_ANY) != 0) {
+                /*
+                 * What user space put there is known better now; or there is no room. Not "< 0": up to 6.3 the call goes to a function that returns int,
+                 * and nobody extends its sign (d7ba4cc900bf, "bpf: return long from bpf_map_ops funcs").
+                 */
                 (void)count(SW_COUNT_LOST_DEATHS);
         }
         tell(cgrp, SW_EVENT_REMOVED, serial, death.boot_nsec, wake);

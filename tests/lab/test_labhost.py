@@ -110,7 +110,7 @@ class Scenarios(unittest.TestCase):
                 self.load(f"# lab: {line}\n")
 
     def test_a_mistake_names_the_file_and_what_may_be(self):
-        with self.assertRaisesRegex(LabError, r"\.sh: memory: -5 is no number from 32 to \d+"):
+        with self.assertRaisesRegex(LabError, r"\.sh: memory: -5 is no number from 128 to \d+"):
             self.load("# lab: memory=-5\n")
         with self.assertRaisesRegex(LabError, r"\.sh: .*append=\"a.*No closing quotation"):
             self.load('# lab: append="a\n')

@@ -193,7 +193,7 @@ class Program(unittest.TestCase):
             for text, words in ((b'# lab: append="a\n', "No closing quotation"), (b"# \xff\n", "not UTF-8"),
                                 (b"# lab: hand=foo\n", "hand: unknown kernel foo"),
                                 (b"# lab: kernels=own\n", "kernels: unknown kernel own"),
-                                (b"# lab: memory=-5\n", "memory: -5 is no number from 32")):
+                                (b"# lab: memory=-5\n", "memory: -5 is no number from 128")):
                 code, _, said = self.call("6.1", self.scenario(top, text))
                 self.assertEqual((code, words in said), (2, True), said)
             with mock.patch.dict(os.environ, SHRINKWATCH_CACHE=str(self.scenario(top, b""))):

@@ -13,13 +13,13 @@ esac
 # LAB_MEMORY   root of the hierarchy with the memory controller
 # LAB_UNIFIED  root of the v2 hierarchy, empty if there is none
 # LAB_KERNEL   6.1, 6.12, 7.3;  LAB_BUILD  of our own 7.3: plain, units63, ondemand, ...; empty for Debian's
-# LAB_NODES, LAB_POSSIBLE  online and possible NUMA nodes as ordered
+# LAB_NODES, LAB_POSSIBLE  online and possible NUMA nodes as ordered;  LAB_CPUS, LAB_RAM (MiB)
 
 # Debian's busybox takes its own applets before anything in PATH. A program carried in full wins all the same.
 for lab_path in /usr/local/bin/*; do
     lab_name=${lab_path##*/}
     case $lab_name in
-    *[!a-zA-Z0-9_]*) continue ;;
+    [0-9]* | *[!a-zA-Z0-9_]*) continue ;;  # no names of functions
     esac
     eval "$lab_name() { $lab_path \"\$@\"; }"
 done
@@ -30,13 +30,14 @@ done
 
 lab_count=0
 
-ok()    { lab_count=$((lab_count + 1)); echo "ok $lab_count - $*"; }
-notok() { lab_count=$((lab_count + 1)); echo "not ok $lab_count - $*"; return 1; }
+# Each on a line of its own, whatever was printed before without an end of line.
+ok()    { lab_count=$((lab_count + 1)); printf '\nok %s - %s\n' $lab_count "$*"; }
+notok() { lab_count=$((lab_count + 1)); printf '\nnot ok %s - %s\n' $lab_count "$*"; return 1; }
 note()  { echo "# $*"; }
-bail()  { echo "Bail out! $*"; exit 1; }
+bail()  { printf '\nBail out! %s\n' "$*"; exit 1; }
 
 # skip TEXT REASON: one check that cannot be made here
-skip()  { lab_count=$((lab_count + 1)); echo "ok $lab_count - $1 # SKIP $2"; }
+skip()  { lab_count=$((lab_count + 1)); printf '\nok %s - %s # SKIP %s\n' $lab_count "$1" "$2"; }
 
 # skip_all REASON: nothing of this scenario can be done here
 skip_all() { skip "all checks" "$1"; exit 0; }

@@ -23,7 +23,7 @@ COMPLAINT = re.compile(
     r"\] Out of memory:|unregister_netdevice: waiting|sysfs: cannot create duplicate|"
     # What ends the debug kernel's watch, and what it found; file systems that lost something.
     r"kmemleak: [1-9]\d* new suspected memory leaks|INFO: trying to register non-static key|lockdep is turned off|"
-    r"EXT4-fs error|XFS .*: (Metadata )?([Cc]orruption|[Ii]nternal error)")
+    r"printk messages dropped|EXT4-fs error|XFS .*: (Metadata )?([Cc]orruption|[Ii]nternal error)")
 KERNEL_LINE = re.compile(r"^\[ *\d+\.\d+\]")
 
 # (regular expression, reason) of complaints that say nothing about us
@@ -91,8 +91,9 @@ def command(kernel, image, scenario, directory, drives=()):
         args += ["-numa", f"cpu,node-id={cpu % online},socket-id={cpu}"]
     # A stopped vCPU of a busy host must not look like a hung kernel, nor like a timer that does not work; a dead kernel must
     # end the guest at once.
-    line = ("no_timer_check console=ttyS0,115200 loglevel=7 printk.time=1 panic=-1 oops=panic "
-            "watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 " + scenario.append)
+    # What complaints are read from comes last, so that no scenario switches it off.
+    line = ("no_timer_check panic=-1 oops=panic watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 "
+            f"{scenario.append} console=ttyS0,115200 loglevel=7 ignore_loglevel printk.time=1")
     for name, path in drives:
         args += ["-drive", f"if=none,id={name},format=raw,readonly=on,file={str(path).replace(',', ',,')}",
                  "-device", f"virtio-blk-pci,drive={name},serial={name}"]
@@ -105,7 +106,8 @@ def boot(kernel, scenario, programs, directory):
     directory = Path(directory)
     image = directory / rundir.IMAGE
     config = {"kernel": kernel.family, "build": kernel.build, "hierarchy": scenario.hierarchy, "nodes": scenario.nodes,
-              "possible": max(scenario.possible, scenario.nodes), "scenario": scenario.name}
+              "possible": max(scenario.possible, scenario.nodes), "scenario": scenario.name,
+              "cpus": scenario.cpus, "ram": scenario.memory}
     initramfs.build(image, kernel, scenario, programs, config)
     drives = []
     if scenario.root:

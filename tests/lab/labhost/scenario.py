@@ -47,7 +47,7 @@ def words(text):
 
 
 # What a number may be. 64 nodes are as many as a guest can have (guest.command), 255 CPUs as QEMU's APIC.
-RANGES = {"nodes": (1, 64), "possible": (0, 64), "cpus": (1, 255), "memory": (32, 1 << 20), "timeout": (1, 7 * 86400)}
+RANGES = {"nodes": (1, 64), "possible": (0, 64), "cpus": (1, 255), "memory": (128, 1 << 20), "timeout": (1, 7 * 86400)}
 
 
 def number(key):
@@ -91,6 +91,8 @@ ADDING = ("programs", "optional", "files", "allow")  # these gather over several
 def load(name):
     """A scenario by name, or by the path of a file that ends in .sh."""
     path = Path(name) if name.endswith(".sh") else DIRECTORY / f"{name}.sh"
+    if not re.fullmatch(r"[\w.,+-]+", path.stem):
+        raise LabError(f"{name}: the name of a scenario has letters, digits, and . , + - _ only")
     if not path.is_file():
         raise LabError(f"no file {name}" if name.endswith(".sh") else f"no scenario {name}; --list names them")
     try:

@@ -10,6 +10,8 @@ esac
 check_eq "online nodes" "$(nodes online)" "$LAB_NODES"
 check_eq "possible nodes" "$(nodes possible)" "$LAB_POSSIBLE"
 check_eq "nodes with memory" "$(nodes has_memory)" "$LAB_NODES"
+check_eq "CPUs" "$(nproc)" "$LAB_CPUS"
+check_range "memory in MiB, what the kernel keeps for itself left out" "$(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo)" $((LAB_RAM * 7 / 10 - 32)) "$LAB_RAM"
 check_range "BTF of the kernel in bytes" "$(wc -c </sys/kernel/btf/vmlinux)" 1000000 100000000
 check "memory and io are on v2" grep -qE '\bio\b.*\bmemory\b' /sys/fs/cgroup/cgroup.controllers
 check "loopback answers" ping -c 1 -W 5 127.0.0.1

@@ -96,7 +96,7 @@ if [ -n "$demand" ]; then
     inject_off
     wait
     echo 0 >/sys/kernel/slab/radix_tree_node/failslab
-    check "and fails" [ "$(cat /run/looked)" != 0 ]
+    check_range "and fails, with exit status" "$(cat /run/looked)" 1 255
     check "with the error told" grep -q "Cannot allocate memory" /run/lab-out
     check "the same lookup afterwards" lab-load walk 200 1 "$root/y/z" /mnt/f/{}/x
     mounted=201
