@@ -16,5 +16,5 @@ int history_file_load(int fd, HistoryRing ring, HistorySample *samples, size_t *
 /* Writes one record into the slot of its sequence: 1 and up. 0, or a negative errno. */
 int history_file_write(int fd, HistoryRing ring, uint64_t sequence, const HistorySample *sample);
 
-/* FNV-1a, 64 bits. Each step is a bijection: that a single byte is another never goes unseen, and more than that once in 2^64. */
+/* FNV-1a of 64 bits, on words of eight bytes. Each step is a bijection: a change within one word never goes unseen, more than that once in 2^64. */
 uint64_t history_file_hash(const void *data, size_t len);
