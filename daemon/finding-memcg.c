@@ -60,7 +60,7 @@ static char *path_of(const Census *c, uint32_t memcg, size_t *ret_len) {
         if (!path)
                 return NULL;
         memcpy(path, head, head_len);
-        memcpy(path + head_len, gap, strlen(gap));
+        memcpy(path + head_len, gap, strlen(gap)); /* NOLINT(bugprone-not-null-terminated-result): the name that follows brings the NUL */
         memcpy(path + head_len + strlen(gap), census_name(c, memcg), m->name_len + 1U);
         *ret_len = len;
         return path;

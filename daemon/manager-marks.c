@@ -83,7 +83,7 @@ void manager_read_marks(Manager *m) {
                         r = grow_array(&marks, &allocated, n + 1, sizeof(*marks));
                 if (r < 0)
                         return; /* memory is out: those of the last time stay */
-                if (bytes > 0)
+                if (bytes > 0 && marks)
                         marks[n++] = (FindingMark){ .serial = memcg->serial, .overhead_on = bytes };
         }
         free(m->marks);

@@ -69,9 +69,8 @@ typedef int (*write_fn)(const Manager *m, FILE *f);
 
 /* A new file in place of the old one, at once: a crash leaves one of the two, whole. */
 static int replace_file(const Manager *m, const char *name, const char *temporary, write_fn write) {
-        _cleanup_(closep) int fd = -1;
         FILE *f;
-        int r;
+        int fd, r;
 
         if (unlinkat(m->state_fd, temporary, 0) < 0 && errno != ENOENT)
                 return -errno;
@@ -81,9 +80,9 @@ static int replace_file(const Manager *m, const char *name, const char *temporar
         f = fdopen(fd, "we");
         if (!f) {
                 r = -errno;
+                safe_close(fd);
                 goto fail;
         }
-        fd = -1;
         r = write(m, f);
         errno = 0;
         if (r >= 0 && fflush(f) != 0)
