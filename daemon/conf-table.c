@@ -45,7 +45,7 @@ static const ConfKey keys[] = {
           "Most that censuses may take of one CPU in the long run: after one that took long, the next comes later than IntervalSec= says. 0%: no bound.",
           .type = CONF_SHARE, .max = 1000000, AT(cpu_share_ppm) },
         { "Census", "TimeoutSec", "30s", "a time span from 1s to 1h",
-          "A census that takes longer has failed.",
+          "Nothing depends on it yet.",
           .type = CONF_SPAN, .min = SECOND, .max = 60 * MINUTE, AT(timeout_usec) },
 
         { "Events", "Events", "yes", TAKES_BOOL,

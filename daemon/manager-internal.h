@@ -49,7 +49,6 @@ struct Manager {
         char *degraded;
         unsigned failed_in_row;
 
-        uint64_t started_boot_usec;
         uint64_t census_cpu_usec;  /* what the last one cost */
         uint64_t census_boot_usec; /* when the last one ended */
         bool rushed;               /* a census ahead of its time is on its way */

@@ -25,7 +25,7 @@ static void complain(Manager *m, unsigned what, const char *file, int error) {
         m->state_complaints |= what;
         (void)journal_log(m->journal, JOURNAL_STATE, NULL, "Cannot %s %s/%s: %s. %s", what == COMPLAINED_READ ? "read" : "write", m->options.state_dir, file,
                           strerror(-error),
-                          what == COMPLAINED_READ ? "Ages of memory cgroups that died before this start are unknown: at least since now" :
+                          what == COMPLAINED_READ ? "What it knew is not known: ages are at least since now, and findings are told again" :
                                                     "Trying again after the next census; nothing is lost while the daemon runs");
 }
 
@@ -173,19 +173,18 @@ void manager_load_state(Manager *m) {
                 if (m->state_fd < 0)
                         complain(m, COMPLAINED_READ, "", -errno);
         }
-        if (m->state_fd < 0)
-                return;
         /* Without a boot id nobody can tell whether what is there is of this boot. */
-        if (probe_facts(m->probe)->boot_id[0] != '\0') {
+        if (m->state_fd >= 0 && probe_facts(m->probe)->boot_id[0] != '\0') {
                 load(m, AGES_FILE, parse_ages);
                 load(m, FINDINGS_FILE, parse_findings);
         }
         if (!m->conf->conf.history)
                 return;
+        /* Without a directory it is in memory alone, and the trend is known all the same. */
         r = history_new(&m->history, m->state_fd, &note);
         if (note)
                 (void)journal_log(m->journal, JOURNAL_STATE, NULL, "%s", note);
-        else if (r < 0)
+        else if (r < 0 && m->state_fd >= 0)
                 (void)journal_log(m->journal, JOURNAL_STATE, NULL, "Cannot keep the history in %s: %s. It is kept in memory until the daemon stops",
                                   m->options.state_dir, strerror(-r));
         free(note);

@@ -105,13 +105,12 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
                 return r;
 
         m->rushed = false;
-        r = manager_take_census(m);
+        (void)manager_take_census(m); /* a failure is told, and counted; there is a next time */
         m->census_cpu_usec = manager_now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
         m->census_boot_usec = manager_now(CLOCK_BOOTTIME);
         m->snapshot.interval_usec = interval(m);
         manager_format_status(m, status, sizeof(status));
         (void)service_status(status);
-        (void)r; /* told, and counted; there is a next time */
         return arm(m, m->census_boot_usec + m->snapshot.interval_usec);
 }
 
@@ -254,6 +253,9 @@ static void fill_snapshot(Manager *m) {
         m->snapshot.rates = m->rates;
         m->snapshot.memory_bytes = m->memory_bytes;
         m->snapshot.started_usec = manager_now(CLOCK_REALTIME);
+        /* What adopted programs counted before is not of the first interval. */
+        if (m->events)
+                (void)events_counts(m->events, &m->snapshot.events);
 }
 
 int manager_new(Manager **ret, const ManagerOptions *options) {
