@@ -7,6 +7,7 @@ The daemon in the foreground, with a service manager and a journal of the test's
 import array
 import contextlib
 import ctypes
+import mmap
 import os
 import pathlib
 import re
@@ -61,13 +62,32 @@ def skip_all(reason):
     sys.exit(77)
 
 
+def stir_cpus():
+    """What was charged to a memcg can stay in the batches of each CPU for good on an idle machine: some new pages there push it out."""
+    before = os.sched_getaffinity(0)
+    for cpu in before:
+        os.sched_setaffinity(0, {cpu})
+        with mmap.mmap(-1, 512 << 10, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as pages:
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+            for at in range(0, len(pages), mmap.PAGESIZE):
+                pages[at] = 1
+    os.sched_setaffinity(0, before)
+
+
+# Called while anything is waited for: who is sent messages has to read them, or the sender waits as well.
+pumps = []
+
+
 def wait_for(what, seconds=WAIT_SEC, step=0.05):
     """What it returns as soon as that is true; its last answer when time is out."""
     end = time.monotonic() + seconds
     while True:
+        for pump in pumps:
+            pump()
         answer = what()
         if answer or time.monotonic() > end:
             return answer
+        stir_cpus()
         time.sleep(step)
 
 
@@ -235,9 +255,7 @@ class Daemon:
     def end(self, number=signal.SIGTERM):
         if self.child.poll() is None:
             self.child.send_signal(number)
-        try:
-            self.child.wait(WAIT_SEC)
-        except subprocess.TimeoutExpired:
+        if not wait_for(lambda: self.child.poll() is not None):
             self.child.kill()
             self.child.wait()
             return None
@@ -259,11 +277,15 @@ class Cgroups:
         if not v1 and not v2:
             skip_all("no hierarchy with the memory controller is mounted")
         self.mount = pathlib.Path((v1 or v2)[0])
-        self.root = self.mount / NAME
+        # A name that no run before had: what is dying of that one has the same path.
+        self.name = f"{NAME}-{os.getpid()}"
+        self.root = self.mount / self.name
         self.files = None
 
     def open(self, directory):
-        self.remove_all()
+        for left in self.mount.glob(NAME + "-*"):
+            if not os.path.exists(f"/proc/{left.name.rpartition('-')[2]}"):
+                self.remove_all(left)
         if self.v2:
             control = self.mount / "cgroup.subtree_control"
             if "memory" not in control.read_text().split():
@@ -279,10 +301,10 @@ class Cgroups:
         if self.files:
             subprocess.run(["umount", "-l", str(self.files)], check=False)
         self.files = None
-        self.remove_all()
+        self.remove_all(self.root)
 
-    def remove_all(self):
-        for path, _, _ in os.walk(self.root, topdown=False):
+    def remove_all(self, top):
+        for path, _, _ in os.walk(top, topdown=False):
             wait_for(lambda: self._remove(path), 10)
 
     @staticmethod
@@ -303,7 +325,22 @@ class Cgroups:
     def pinned(self, name):
         """Makes one whose pages of a file are there, removes it. True: the time between the two clocks is that of its death."""
         path = self.make(name)
-        subprocess.run(["/bin/sh", "-c", f'echo $$ >"{path}/cgroup.procs" && head -c 65536 /dev/zero >"{self.files}/{name}"'], check=True)
+        data = bytes(65536)
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(OSError):
+                procs = os.open(path / "cgroup.procs", os.O_WRONLY)
+                file = os.open(self.files / name, os.O_WRONLY | os.O_CREAT)
+                # All that this takes is done once outside: a page of a program that is read in the cgroup is charged to it, and stays.
+                os.write(file, data)
+                os.ftruncate(file, 0)
+                os.lseek(file, 0, os.SEEK_SET)
+                os.write(procs, b"0")
+                if os.write(file, data) == len(data):
+                    os._exit(0)
+            os._exit(1)
+        if os.waitpid(child, 0)[1] != 0:
+            raise OSError(f"nothing can be written in {path}")
         before = boot_usec()
         self.remove(path)
         return before, boot_usec()
@@ -324,9 +361,11 @@ def bench():
     os.chmod(directory, 0o755)
     try:
         supervisor = Supervisor(directory)
+        pumps[:] = [journal.read, supervisor.read]
         cgroups.open(directory)
         yield directory, supervisor, journal, cgroups
     finally:
+        pumps.clear()
         cgroups.close()
         journal.close()
         if supervisor:

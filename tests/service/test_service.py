@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from servicetest import NAME, ROOT, Daemon, bench, boot_usec, check, equal, finish, note, wait_for
+from servicetest import ROOT, Daemon, bench, boot_usec, check, equal, finish, note, wait_for
 
 CTL = os.environ.get("SHRINKWATCHCTL", str(ROOT / "build" / "ctl" / "shrinkwatchctl"))
 
@@ -52,7 +52,7 @@ class Bench:
         self.metrics_file.parent.chmod(0o777)
 
     def write_conf(self, on=None, off=None):
-        limit = OURS.format(name=NAME, on=on, off=off) if on else ""
+        limit = OURS.format(name=self.cgroups.name, on=on, off=off) if on else ""
         self.conf.write_text(CONF.format(metrics=self.metrics_file) + limit)
 
     def start(self):
@@ -96,7 +96,7 @@ class Bench:
 
     def overhead(self):
         """Bytes of our subtree, by a census of the command line's."""
-        return next(m["subtree_bytes"] for m in self.census().values() if m["path"] == "/" + NAME)
+        return next(m["subtree_bytes"] for m in self.census().values() if m["path"] == "/" + self.cgroups.name)
 
 
 def test_start(b):
@@ -142,7 +142,7 @@ def test_finding(b):
     raised = wait_for(lambda: b.journal.told("subtree", "raised"))
     equal("entries when the limit is reached", len(raised), 1)
     if raised:
-        equal("its cgroup", raised[0].get("SHRINKWATCH_CGROUP"), f"/{NAME}".encode())
+        equal("its cgroup", raised[0].get("SHRINKWATCH_CGROUP"), f"/{b.cgroups.name}".encode())
         equal("its value", raised[0].get("SHRINKWATCH_VALUE"), str(limit).encode())
         equal("its limit", raised[0].get("SHRINKWATCH_LIMIT"), str(limit).encode())
         equal("its priority", raised[0].get("PRIORITY"), b"4")
