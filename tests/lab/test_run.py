@@ -201,6 +201,13 @@ class Program(unittest.TestCase):
                     code, _, said = self.call(*words)
                     self.assertEqual((code, "run: the cache" in said), (2, True), said)
 
+    def test_kernels_are_prepared_without_a_build(self):
+        with cache() as top:
+            entry(top / "kernels/6.1" / f"a_1-r{kernels.recipe_hash()}")
+            self.assertEqual(self.call("--prepare", "6.1")[0], 0)
+            code, _, said = self.call("6.1", self.scenario(top, b"# lab: root=debian13 install=yes\n"))
+        self.assertEqual((code, "what a build installs needs --builddir" in said), (2, True), said)
+
     def test_a_full_cache(self):
         with cache(), mock.patch.object(kernels.debian, "Apt", side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))):
             for words in (["6.1", "boot"], ["--fetch-only"]):
