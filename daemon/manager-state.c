@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "manager-internal.h"
+#include "replace.h"
 
 #define AGES_FILE "ages"
 #define FINDINGS_FILE "findings"
@@ -65,52 +66,21 @@ static int read_file(int dirfd, const char *name, char **ret, size_t *ret_len) {
         return 0;
 }
 
-typedef int (*write_fn)(const Manager *m, FILE *f);
+static int write_ages(FILE *f, const void *userdata) {
+        const Manager *m = userdata;
 
-/* A new file in place of the old one, at once: a crash leaves one of the two, whole. */
-static int replace_file(const Manager *m, const char *name, const char *temporary, write_fn write) {
-        FILE *f;
-        int fd, r;
-
-        if (unlinkat(m->state_fd, temporary, 0) < 0 && errno != ENOENT)
-                return -errno;
-        fd = openat(m->state_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
-        if (fd < 0)
-                return -errno;
-        f = fdopen(fd, "we");
-        if (!f) {
-                r = -errno;
-                safe_close(fd);
-                goto fail;
-        }
-        r = write(m, f);
-        errno = 0;
-        if (r >= 0 && fflush(f) != 0)
-                r = errno ? -errno : -EIO;
-        /* Without it a power loss after the rename may leave an empty file. The clock of a boot that is over is of no use, but findings are told again. */
-        if (r >= 0 && fdatasync(fileno(f)) < 0)
-                r = -errno;
-        errno = 0;
-        if (fclose(f) != 0 && r >= 0)
-                r = errno ? -errno : -EIO;
-        if (r >= 0 && renameat(m->state_fd, temporary, m->state_fd, name) < 0)
-                r = -errno;
-fail:
-        if (r < 0)
-                (void)unlinkat(m->state_fd, temporary, 0);
-        return r;
-}
-
-static int write_ages(const Manager *m, FILE *f) {
         return ages_write(m->ages, f, probe_facts(m->probe)->boot_id);
 }
 
-static int write_findings(const Manager *m, FILE *f) {
+static int write_findings(FILE *f, const void *userdata) {
+        const Manager *m = userdata;
+
         return findings_write(m->findings, f, probe_facts(m->probe)->boot_id);
 }
 
-static void save(Manager *m, const char *name, const char *temporary, write_fn write) {
-        int r = replace_file(m, name, temporary, write);
+static void save(Manager *m, const char *name, ReplaceWrite write) {
+        /* Without a sync a power loss may leave an empty file. The clock of a boot that is over is of no use, but findings are told again. */
+        int r = replace_file(m->state_fd, name, 0640, true, write, m);
 
         if (r < 0)
                 complain(m, COMPLAINED_WRITE, name, r);
@@ -125,7 +95,7 @@ void manager_save_ages(Manager *m, bool now) {
                 return;
         if (!now && ages_count(m->ages) > AGES_MANY && boot_usec - m->ages_boot_usec < AGES_SELDOM_USEC)
                 return;
-        save(m, AGES_FILE, "." AGES_FILE ".tmp", write_ages);
+        save(m, AGES_FILE, write_ages);
         m->ages_changed = m->state_complaints & COMPLAINED_WRITE;
         m->ages_boot_usec = boot_usec;
 }
@@ -133,7 +103,7 @@ void manager_save_ages(Manager *m, bool now) {
 void manager_save_findings(Manager *m) {
         if (m->state_fd < 0 || !m->findings_unwritten || probe_facts(m->probe)->boot_id[0] == '\0')
                 return;
-        save(m, FINDINGS_FILE, "." FINDINGS_FILE ".tmp", write_findings);
+        save(m, FINDINGS_FILE, write_findings);
         m->findings_unwritten = m->state_complaints & COMPLAINED_WRITE;
 }
 

@@ -3,9 +3,9 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/stat.h>
 
 #include "config.h"
+#include "replace.h"
 
 /*
  * Rules for what stands here: base units; a sum over the labels of one series means something, or the help says that it does not; no
@@ -204,57 +204,27 @@ int metrics_format(FILE *f, const Snapshot *snapshot) {
 
 /* ------------------------------------------------------------------------------------------------------------ the file */
 
-/*
- * Fills the new file. No fsync(): after a crash the figures are of no use to anybody until the next census writes new ones, and it would
- * wait for the very disk that a watcher of stuck writeback must not wait for.
- */
-static int fill_file(int dirfd, const char *name, const Snapshot *snapshot) {
-        int fd, r;
-        FILE *f;
-
-        fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-                return -errno;
-        f = fchmod(fd, 0644) < 0 ? NULL : fdopen(fd, "w");
-        if (!f) {
-                r = -errno;
-                (void)close(fd);
-                return r;
-        }
-        errno = 0;
-        r = metrics_format(f, snapshot);
-        if (r < 0 && errno > 0)
-                r = -errno; /* ENOSPC says more than EIO */
-        if (fclose(f) < 0 && r >= 0)
-                r = -errno;
-        return r;
+static int write_format(FILE *f, const void *userdata) {
+        return metrics_format(f, userdata);
 }
 
 int metrics_write(const char *path, const Snapshot *snapshot) {
-        _cleanup_(freep) char *directory = NULL, *temporary = NULL;
+        _cleanup_(freep) char *directory = NULL;
         _cleanup_(closep) int dirfd = -1;
         const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-        int r;
 
         if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
                 return -EINVAL;
         /* "/name" is in the root, "name" where we stand. */
         directory = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-        if (!directory || asprintf(&temporary, ".%s.tmp", name) < 0) {
-                temporary = NULL;
+        if (!directory)
                 return -ENOMEM;
-        }
         dirfd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (dirfd < 0)
                 return -errno;
-        /* One that a crash left behind. Only we write it, so nobody is half way through. */
-        if (unlinkat(dirfd, temporary, 0) < 0 && errno != ENOENT)
-                return -errno;
-        r = fill_file(dirfd, temporary, snapshot);
-        /* Whoever has the old file open reads it to its end. O_TMPFILE would leave nothing behind, but cannot take the place of a file. */
-        if (r >= 0 && renameat(dirfd, temporary, dirfd, name) < 0)
-                r = -errno;
-        if (r < 0)
-                (void)unlinkat(dirfd, temporary, 0);
-        return r;
+        /*
+         * No sync: after a crash the figures are of no use to anybody until the next census writes new ones, and it would wait for the
+         * very disk that a watcher of stuck writeback must not wait for.
+         */
+        return replace_file(dirfd, name, 0644, false, write_format, snapshot);
 }
