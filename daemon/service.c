@@ -153,16 +153,6 @@ int service_stopping(const char *status) {
         return tell("STOPPING=1", status);
 }
 
-uint64_t service_watchdog_usec(void) {
-        uint64_t usec = 0;
-
-        return sd_watchdog_enabled(0, &usec) > 0 ? (usec + 1) / 2 : 0;
-}
-
-int service_ping(void) {
-        return tell("WATCHDOG=1", NULL);
-}
-
 /* ---- capabilities ---- */
 
 static int verify_no_capabilities(void) {

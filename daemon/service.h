@@ -32,9 +32,6 @@ int service_status(const char *status);
 /* RELOADING=1 with MONOTONIC_USEC; to be followed by service_ready(). */
 int service_reloading(void);
 int service_stopping(const char *status);
-/* Half of WatchdogSec; 0: none is wanted. */
-uint64_t service_watchdog_usec(void);
-int service_ping(void);
 
 /*
  * Gives up every capability of this thread for good: effective, permitted, inheritable, ambient; the bounding set as far as allowed (that

@@ -116,8 +116,6 @@ static void test_states(_unused_ void **state) {
         expect_message("STOPPING=1\nSTATUS=Bye");
         assert_int_equal(service_stopping(NULL), 1);
         expect_message("STOPPING=1");
-        assert_int_equal(service_ping(), 1);
-        expect_message("WATCHDOG=1");
         assert_int_equal(service_status(NULL), 1);
         expect_message("STATUS=");
         expect_silence();
@@ -284,10 +282,8 @@ static void test_without_systemd(_unused_ void **state) {
         assert_int_equal(service_status("x"), 0);
         assert_int_equal(service_reloading(), 0);
         assert_int_equal(service_stopping(NULL), 0);
-        assert_int_equal(service_ping(), 0);
         assert_int_equal(service_drop("sw1-ring"), 0);
         assert_int_equal(service_store(&fd, 1), 0);
-        assert_true(service_watchdog_usec() == 0);
         assert_int_equal(service_take_stored(&stored, &n), 0);
         assert_int_equal(n, 0);
         free(stored);
@@ -301,29 +297,6 @@ static void test_socket_gone(_unused_ void **state) {
         assert_int_equal(service_ready("x"), -ECONNREFUSED);
         assert_int_equal(service_store(&fd, 1), -ECONNREFUSED);
         assert_int_equal(service_drop("x"), -ECONNREFUSED);
-}
-
-static void test_watchdog(_unused_ void **state) {
-        char pid[32];
-        const struct {
-                const char *usec;
-                uint64_t half;
-        } cases[] = { { "30000000", 15000000 }, { "2000001", 1000001 }, { "1", 1 }, { "0", 0 }, { "-5", 0 }, { "soon", 0 }, { "", 0 } };
-
-        (void)snprintf(pid, sizeof(pid), "%d", getpid());
-        assert_int_equal(setenv("WATCHDOG_PID", pid, 1), 0);
-        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
-                assert_int_equal(setenv("WATCHDOG_USEC", cases[i].usec, 1), 0);
-                assert_true(service_watchdog_usec() == cases[i].half);
-        }
-        /* Another process is meant. */
-        assert_int_equal(setenv("WATCHDOG_USEC", "30000000", 1), 0);
-        assert_int_equal(setenv("WATCHDOG_PID", "1", 1), 0);
-        assert_true(service_watchdog_usec() == 0);
-        assert_int_equal(unsetenv("WATCHDOG_PID"), 0);
-        assert_true(service_watchdog_usec() == 15000000);
-        assert_int_equal(unsetenv("WATCHDOG_USEC"), 0);
-        assert_true(service_watchdog_usec() == 0);
 }
 
 /* ---- in a child: what a process has from its birth on, and what it gives up for good ---- */
@@ -515,7 +488,6 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_names, open_socket, close_socket),
                 cmocka_unit_test_setup_teardown(test_without_systemd, open_socket, close_socket),
                 cmocka_unit_test_setup_teardown(test_socket_gone, open_socket, close_socket),
-                cmocka_unit_test(test_watchdog),
                 cmocka_unit_test(test_take_stored),
                 cmocka_unit_test(test_drop_capabilities),
         };
