@@ -44,9 +44,6 @@ static const ConfKey keys[] = {
         { "Census", "CPUShare", "0.5%", "a percentage of one CPU from 0% to 100%",
           "Most that censuses may take of one CPU in the long run: after one that took long, the next comes later than IntervalSec= says. 0%: no bound.",
           .type = CONF_SHARE, .max = 1000000, AT(cpu_share_ppm) },
-        { "Census", "TimeoutSec", "30s", "a time span from 1s to 1h",
-          "Nothing depends on it yet.",
-          .type = CONF_SPAN, .min = SECOND, .max = 60 * MINUTE, AT(timeout_usec) },
 
         { "Events", "Events", "yes", TAKES_BOOL,
           "Hear from the kernel when memory cgroups are made, removed and released. Without it, ages begin when a census first sees them dying. "

@@ -21,7 +21,6 @@ typedef struct Conf {
         /* [Census] */
         uint64_t interval_usec;  /* IntervalSec=60s */
         uint64_t cpu_share_ppm;  /* CPUShare=0.5%: millionths of one CPU; 0: no bound */
-        uint64_t timeout_usec;   /* TimeoutSec=30s: nothing depends on it yet */
         /* [Events] */
         bool events;             /* Events=yes */
         uint64_t max_deaths;     /* DeathsMax=262144 */

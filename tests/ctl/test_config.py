@@ -75,7 +75,6 @@ def test_files():
         for line in (
             rf"Census +IntervalSec +2min 5s +{root}/{ETC}:2",
             rf"Census +CPUShare +1% +{root}/{LIB}:2",
-            r"Census +TimeoutSec +30s +default",
             rf"Subtree a/\* +OverheadOn +1% +{root}/{ETC}:5",
             r"Subtree a/\* +OverheadOff +0\.8% +default",
             rf"Read in this order: {root}/{ETC}, {root}/{LIB}\.",

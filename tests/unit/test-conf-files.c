@@ -110,17 +110,17 @@ static void test_merge(_unused_ void **state) {
         Tree t;
 
         tree_new(&t);
-        tree_put(&t, ETC, "[Census]\nIntervalSec=1\nTimeoutSec=2\n[Metrics]\nTextFile=/a\n");
-        tree_put(&t, LIB ".d/1.conf", "[Census]\nIntervalSec=3\nTimeoutSec=x\n");
+        tree_put(&t, ETC, "[Census]\nIntervalSec=1\nCPUShare=2%\n[Metrics]\nTextFile=/a\n");
+        tree_put(&t, LIB ".d/1.conf", "[Census]\nIntervalSec=3\nCPUShare=x\n");
         tree_put(&t, RUN ".d/2.conf", "[Census]\nIntervalSec=\n[Metrics]\nTextFile=/b\n");
         r = tree_load(&t);
         assert_int_equal(r->n_messages, 1);
-        assert_message(r, 0, LIB ".d/1.conf", 3, "TimeoutSec=x is not understood: it takes a time span from 1s to 1h. 2 stays in force.");
+        assert_message(r, 0, LIB ".d/1.conf", 3, "CPUShare=x is not understood: it takes a percentage of one CPU from 0% to 100%. 2% stays in force.");
         assert_origin(origin_of(r, "Census", NULL, "IntervalSec"), "60s", NULL, 0);
-        assert_origin(origin_of(r, "Census", NULL, "TimeoutSec"), "2", ETC, 3);
+        assert_origin(origin_of(r, "Census", NULL, "CPUShare"), "2%", ETC, 3);
         assert_origin(origin_of(r, "Metrics", NULL, "TextFile"), "/b", RUN ".d/2.conf", 4);
         assert_string_equal(r->conf.textfile, "/b");
-        assert_int_equal(r->conf.timeout_usec, 2 * SEC);
+        assert_int_equal(r->conf.cpu_share_ppm, 20000);
         conf_free(r);
         tree_done(&t);
 }

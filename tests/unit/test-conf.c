@@ -22,7 +22,6 @@ static void assert_defaults(const Conf *c) {
 
         assert_int_equal(c->interval_usec, 60 * SEC);
         assert_int_equal(c->cpu_share_ppm, 5000);
-        assert_int_equal(c->timeout_usec, 30 * SEC);
         assert_true(c->events);
         assert_int_equal(c->max_deaths, 262144);
         assert_true(c->marks);
@@ -343,7 +342,7 @@ static void test_messages(_unused_ void **state) {
                 assert_int_equal(r->n_messages, 1);
                 assert_message(r, 0, ETC, cases[i].line, cases[i].message);
                 assert_false(r->failed);
-                assert_int_equal(r->conf.timeout_usec, 30 * SEC);
+                assert_int_equal(r->conf.trend_usec, 3600 * SEC);
                 conf_free(r);
         }
 }
