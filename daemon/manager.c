@@ -91,9 +91,20 @@ static void reload(Manager *m) {
 
 /* ---------------------------------------------------------------------------------------------------------- event loop */
 
+/* One census, and what it cost. */
+static int take_census(Manager *m, char status[static STATUS_BYTES]) {
+        uint64_t cpu = manager_now(CLOCK_PROCESS_CPUTIME_ID);
+        int r = manager_take_census(m);
+
+        m->census_cpu_usec = manager_now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+        m->census_boot_usec = manager_now(CLOCK_BOOTTIME);
+        m->snapshot.interval_usec = interval(m);
+        manager_format_status(m, status, STATUS_BYTES);
+        return r;
+}
+
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         Manager *m = userdata;
-        uint64_t cpu = manager_now(CLOCK_PROCESS_CPUTIME_ID);
         char status[STATUS_BYTES];
         int r;
 
@@ -105,11 +116,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
                 return r;
 
         m->rushed = false;
-        (void)manager_take_census(m); /* a failure is told, and counted; there is a next time */
-        m->census_cpu_usec = manager_now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-        m->census_boot_usec = manager_now(CLOCK_BOOTTIME);
-        m->snapshot.interval_usec = interval(m);
-        manager_format_status(m, status, sizeof(status));
+        (void)take_census(m, status); /* a failure is told, and counted; there is a next time */
         (void)service_status(status);
         return arm(m, m->census_boot_usec + m->snapshot.interval_usec);
 }
@@ -228,6 +235,8 @@ static int new_events(Manager *m) {
         dropped = events_dropped(m->events, &n_dropped);
         if (events_origin(m->events) != EVENTS_ADOPTED || n_dropped > 0)
                 (void)service_replace(fds, n, dropped, n_dropped);
+        /* What waits in an adopted ring is read now: it is not to ask for a census more. */
+        manager_drain_events(m);
         return sd_event_add_io(m->event, &m->ring, events_fd(m->events), EPOLLIN, on_ring, m);
 }
 
@@ -344,11 +353,7 @@ int manager_run(Manager *m) {
         int r;
 
         /* The first census before we say that we are ready: who waits for us finds figures. */
-        r = manager_take_census(m);
-        m->census_boot_usec = manager_now(CLOCK_BOOTTIME);
-        m->census_cpu_usec = 0; /* loading was part of it */
-        m->snapshot.interval_usec = interval(m);
-        manager_format_status(m, status, sizeof(status));
+        r = take_census(m, status);
         manager_tell_start(m, status);
         (void)service_ready(status);
         if (m->options.once)
