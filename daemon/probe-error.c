@@ -2,7 +2,9 @@
 /* Why the kernel refused, in words that help; and libbpf's own words, kept until somebody wants them. */
 
 #include <stdarg.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "probe-internal.h"
@@ -70,15 +72,16 @@ static int read_effective(uint64_t *ret) {
         return r;
 }
 
-static bool locked_down(void) {
+/* 1, 0; negative: not known, for want of the file. */
+static int locked_down(void) {
         FILE *f = fopen("/sys/kernel/security/lockdown", "re");
         char line[128] = "";
-        bool is = false;
+        int is = 0;
 
         if (!f)
-                return false;
+                return -errno;
         if (fgets(line, sizeof(line), f))
-                is = strstr(line, "[confidentiality]");
+                is = strstr(line, "[confidentiality]") != NULL;
         (void)fclose(f);
         return is;
 }
@@ -94,9 +97,11 @@ static bool in_user_namespace(void) {
 
 int probe_error_load(ProbeError *e, int error, const char *object) {
         const char *log = probe_log_first();
+        int lockdown = locked_down();
+        struct rlimit files = {};
         uint64_t caps = 0;
 
-        if (locked_down())
+        if (lockdown > 0)
                 return probe_error_set(e, -EPERM,
                                        "the kernel is locked down (confidentiality): BPF programs may not read kernel memory. "
                                        "Boot with lockdown=integrity, or without lockdown, to use this");
@@ -117,9 +122,14 @@ int probe_error_load(ProbeError *e, int error, const char *object) {
                                                "initial one. Run this on the host itself, outside containers");
                 return probe_error_set(e, -EPERM,
                                        "the kernel refused BPF although the capabilities are there: a seccomp filter, a container's restrictions or a "
-                                       "security module forbid the bpf system call. Run this on the host itself%s%s",
-                                       log[0] ? ". libbpf: " : "", log);
+                                       "security module%s forbid the bpf system call. Run this on the host itself%s%s",
+                                       lockdown < 0 ? " (perhaps lockdown=confidentiality: /sys/kernel/security is not mounted)" : "", log[0] ? ". libbpf: " : "", log);
         }
+        if (error == -EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0)
+                return probe_error_set(e, error, "%" PRIu64 " open files are all that this process may have, and loading BPF programs takes more: raise the limit "
+                                       "(\"ulimit -n 1024\", or LimitNOFILE= in a unit)", (uint64_t)files.rlim_cur);
+        if (error == -ENFILE)
+                return probe_error_set(e, error, "too many files are open on this host (fs.file-max): try again");
         if (error == -ENOSYS)
                 return probe_error_set(e, -EOPNOTSUPP,
                                        "there is no bpf system call here: the kernel was built without CONFIG_BPF_SYSCALL, or a seccomp filter hides it");
