@@ -240,10 +240,20 @@ class Across(unittest.TestCase):
         figures = {"empty": {"objects_512": 7, "objects_1024": 1_011_518, "slab_kb": 2 * 548_000, "percpu_kb": 0, "cgroups": 2000}}
         census = {"census-empty.json": json.dumps({"memcgs": [memcg("/", units=9), memcg("/table/1", units=504)]})}
         lines, checks = across.compare({("7.3-plain", "table"): guest.Result(figures=figures, files=census)})
-        self.assertEqual(checks, [])
+        self.assertEqual([c.verdict for c in checks], ["ok", "ok"])
         row = next(line for line in lines if line.startswith("7.3-plain"))
         for word in ("1,011,518", "1.000", "548.0", "548", "504"):
             self.assertIn(word, row.split())
+
+    def test_the_table_is_judged(self):
+        def verdicts(kernel, **changed):
+            empty = {"objects_512": 1_023_787, "objects_1024": 1_011_518, "slab_kb": 2 * 548_000, "percpu_kb": 0, "cgroups": 2000} | changed
+            return [c.verdict for c in across.compare({(kernel, "table"): guest.Result(figures={"empty": empty})})[1]]
+        self.assertEqual(verdicts("7.3-plain", objects_1024=1_000_000), ["not ok", "ok"])
+        self.assertEqual(verdicts("7.3-plain", slab_kb=2 * 600_000), ["ok", "not ok"])
+        self.assertEqual(verdicts("7.3-units63", slab_kb=2 * 289_000), ["ok", "ok"])
+        self.assertEqual(verdicts("7.3-ondemand"), [])
+        self.assertEqual(verdicts("7.3-plain", cgroups=500), [])  # not what was published
 
     def test_figures_are_read(self):
         result = guest.Result()
