@@ -49,8 +49,11 @@ age_between() {
     awk -v from="$1" -v to="$2" '$3 == "exact" && $2 >= from * 1000000 && $2 <= to * 1000000 { n++ } END { print n + 0 }' $state/ages
 }
 now() { cut -d' ' -f1 /proc/uptime; }
+# Links to BPF programs that some process holds, systemd's file descriptor store included
+bpf_links() { ls -l /proc/[0-9]*/fd 2>/dev/null | grep -c 'bpf[_-]link' || true; }
 
 service_install() {
+    links_before=$(bpf_links)
     check "the user is made" systemd-sysusers
     check "the catalog is compiled" journalctl --update-catalog
     systemctl daemon-reload
@@ -65,6 +68,8 @@ service_install() {
     check_eq "entries of the start" "$(entries SHRINKWATCH_EVENTS=fresh)" 1
     check "the state directory is its own" eval '[ "$(stat -c %U:%a '$state')" = shrinkwatch:750 ]'
     check_eq "mode of the metrics" "$(stat -c %a $metrics_file)" 644
+    # Three programs, each link held by the daemon and by the store
+    check_eq "links to programs, by the daemon and the store" $(($(bpf_links) - links_before)) 6
     check_eq "memcgs in the metrics and in a census" \
         "$(awk '/^shrinkwatch_memcgs/ { n += $2 } END { print n }' $metrics_file)" \
         "$(shrinkwatchctl census --direct --json | grep -o '"memcgs": *[0-9]*' | head -n 1 | sed 's/.*: *//')"
@@ -183,6 +188,41 @@ service_watchdog() {
     systemctl restart $unit
 }
 
+# The daemon of another version finds what this one left in the store, and the other way round: none of it is read as if it were its own.
+service_versions() {
+    swap_prepare
+    lab_from=$(now)
+    pin_swap "$root/old" /mnt/swap/old 16 || notok "pin_swap old"
+    lab_to=$(now)
+    next_census 2
+    mkdir -p /run/systemd/system/$unit.d
+    printf '[Service]\nExecStart=\nExecStart=%s\n' "$(command -v shrinkwatchd-v2)" >/run/systemd/system/$unit.d/version.conf
+    systemctl daemon-reload
+    before=$(entries SHRINKWATCH_EVENTS=discarded)
+    systemctl restart $unit
+    check "the next version is active" wait_for 60 active
+    check_eq "it discards what the other one left" $(($(entries SHRINKWATCH_EVENTS=discarded) - before)) 1
+    check_eq "links to programs: its own alone" $(($(bpf_links) - links_before)) 6
+    next_census 2
+    check_eq "exact ages of the one that was removed before" "$(age_between "$lab_from" "$lab_to")" 1
+    lab_newer=$(now)
+    pin_swap "$root/new" /mnt/swap/new 16 || notok "pin_swap new"
+    lab_newest=$(now)
+    next_census 2
+    rm /run/systemd/system/$unit.d/version.conf
+    systemctl daemon-reload
+    systemctl restart $unit
+    check "the version before is active" wait_for 60 active
+    check_eq "it discards what the other one left" $(($(entries SHRINKWATCH_EVENTS=discarded) - before)) 2
+    check_eq "links to programs: its own alone" $(($(bpf_links) - links_before)) 6
+    next_census 2
+    check_eq "exact ages of both" "$(age_between "$lab_from" "$lab_to") $(age_between "$lab_newer" "$lab_newest")" "1 1"
+    check_eq "degraded" "$(metric_int shrinkwatch_degraded)" 0
+    unpin_swap /mnt/swap/old
+    unpin_swap /mnt/swap/new
+    swapoff -a && swapon /dev/zram0
+}
+
 service_reload() {
     check "a reload of a good file" conf "$QUICK" "[Limits]" "DyingOn=12345"
     check "is in force" eval 'shrinkwatchctl config | grep -q 12345'
@@ -263,5 +303,12 @@ service_churn() {
 service_remove() {
     check "it is disabled and stopped" systemctl disable --now $unit
     check_eq "its result" "$(prop Result)" success
-    check_eq "links left in the kernel" "$(ls /proc/[0-9]*/fd 2>/dev/null | grep -c bpf_link)" 0
+    # Where the store outlives a stop (254+), it is emptied on request
+    case $(prop FileDescriptorStorePreserve) in
+    yes)
+        check_eq "links that the store keeps" $(($(bpf_links) - links_before)) 3
+        check "it is emptied" systemctl clean --what=fdstore $unit
+        ;;
+    esac
+    check_eq "links left in the kernel" $(($(bpf_links) - links_before)) 0
 }
