@@ -225,9 +225,17 @@ static bool few_dying(void *userdata) {
         return few;
 }
 
+/* SHRINKWATCH_TEST_TIMES: so many times as long as every run can afford. */
+static double times_as_long(void) {
+        const char *s = getenv("SHRINKWATCH_TEST_TIMES");
+        double times = s ? strtod(s, NULL) : 1;
+
+        return times >= 1 ? times : 1;
+}
+
 static void run_walks(const char *what, const int64_t *budgets, size_t n_budgets, unsigned walks, unsigned sec, unsigned changes) {
         uint64_t slices = 0, memcgs = 0, dropped = 0, removed = 0;
-        double end = now() + (own_slow() ? sec / 2.0 : sec);
+        double end = now() + times_as_long() * (own_slow() ? sec / 2.0 : sec);
         unsigned done = 0;
         Tree tree;
 
@@ -349,21 +357,21 @@ static void test_small_slices(void **state) {
         static const int64_t budgets[] = { PROBE_BUDGET_LEAST, 2791, 3001, 3457, 4096, 5003 };
 
         (void)state;
-        run_walks("small", budgets, ELEMENTSOF(budgets), 400, 30, 16);
+        run_walks("small", budgets, ELEMENTSOF(budgets), 2000, 14, 16);
 }
 
 static void test_one_change(void **state) {
         static const int64_t budgets[] = { PROBE_BUDGET_LEAST, 2600, 2700, 2800, 2900 };
 
         (void)state;
-        run_walks("one", budgets, ELEMENTSOF(budgets), 1000, 15, 3);
+        run_walks("one", budgets, ELEMENTSOF(budgets), 5000, 8, 3);
 }
 
 static void test_default_slices(void **state) {
         static const int64_t budgets[] = { 0 };
 
         (void)state;
-        run_walks("default", budgets, ELEMENTSOF(budgets), 100, 5, 20);
+        run_walks("default", budgets, ELEMENTSOF(budgets), 500, 4, 20);
 }
 
 static int run(void) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # kcore-census agrees with arithmetic, with cgroup.stat, and with what the slab allocator gave out.
-# lab: hand="6.12 7.3-plain 7.3-units63 7.3-ondemand"
+# lab: hand="6.1 6.12 7.3-plain 7.3-units63 7.3-ondemand"
 # lab: nodes=3 possible=5 memory=1536 timeout=420 programs=kcore-census
 
 LIVE=211 WRITEBACK=7 SWAP=3 MOUNTS=331

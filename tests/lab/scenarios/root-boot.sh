@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # A Debian 13 with systemd comes up, and a census can be taken in it.
-# lab: hand="6.1 6.12 7.3-plain 7.3-units63 7.3-ondemand"
+# lab: hand=*
 # lab: root=debian13 nodes=2 memory=1024 timeout=900 programs=shrinkwatchctl
 
 note "$(uname -srvm), $(. /etc/os-release && echo "$PRETTY_NAME"), $(systemctl --version | head -n 1)"
