@@ -79,8 +79,7 @@ static int write_findings(FILE *f, const void *userdata) {
 }
 
 static void save(Manager *m, const char *name, ReplaceWrite write) {
-        /* Without a sync a power loss may leave an empty file. The clock of a boot that is over is of no use, but findings are told again. */
-        int r = replace_file(m->state_fd, name, 0640, true, write, m);
+        int r = replace_file(m->state_fd, name, 0640, write, m);
 
         if (r < 0)
                 complain(m, COMPLAINED_WRITE, name, r);
@@ -124,6 +123,12 @@ static void load(Manager *m, const char *name, parse_fn parse) {
         int r;
 
         r = read_file(m->state_fd, name, &text, &len);
+        /*
+         * A power loss leaves an empty one, since nobody waits for the disk: a watcher of stuck writeback must not get stuck in it, and
+         * what these files say is of one boot.
+         */
+        if (r >= 0 && len == 0)
+                return;
         if (r >= 0)
                 r = parse(m, text, len, &line);
         if (r == -EBADMSG)

@@ -222,9 +222,5 @@ int metrics_write(const char *path, const Snapshot *snapshot) {
         dirfd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (dirfd < 0)
                 return -errno;
-        /*
-         * No sync: after a crash the figures are of no use to anybody until the next census writes new ones, and it would wait for the
-         * very disk that a watcher of stuck writeback must not wait for.
-         */
-        return replace_file(dirfd, name, 0644, false, write_format, snapshot);
+        return replace_file(dirfd, name, 0644, write_format, snapshot);
 }

@@ -7,7 +7,7 @@
 
 #include "util.h"
 
-static int fill_file(int dirfd, const char *name, mode_t mode, bool sync, ReplaceWrite write, const void *userdata) {
+static int fill_file(int dirfd, const char *name, mode_t mode, ReplaceWrite write, const void *userdata) {
         int fd, r;
         FILE *f;
 
@@ -25,17 +25,12 @@ static int fill_file(int dirfd, const char *name, mode_t mode, bool sync, Replac
         if (r == -EIO && errno > 0)
                 r = -errno; /* ENOSPC says more than EIO */
         errno = 0;
-        if (r >= 0 && fflush(f) != 0)
-                r = errno > 0 ? -errno : -EIO;
-        if (r >= 0 && sync && fdatasync(fileno(f)) < 0)
-                r = -errno;
-        errno = 0;
         if (fclose(f) != 0 && r >= 0)
                 r = errno > 0 ? -errno : -EIO;
         return r < 0 ? r : 0;
 }
 
-int replace_file(int dirfd, const char *name, mode_t mode, bool sync, ReplaceWrite write, const void *userdata) {
+int replace_file(int dirfd, const char *name, mode_t mode, ReplaceWrite write, const void *userdata) {
         _cleanup_(freep) char *temporary = NULL;
         int r;
 
@@ -46,7 +41,7 @@ int replace_file(int dirfd, const char *name, mode_t mode, bool sync, ReplaceWri
         /* One that a crash left behind. Only we write it, so nobody is half way through. */
         if (unlinkat(dirfd, temporary, 0) < 0 && errno != ENOENT)
                 return -errno;
-        r = fill_file(dirfd, temporary, mode, sync, write, userdata);
+        r = fill_file(dirfd, temporary, mode, write, userdata);
         /* Whoever has the old file open reads it to its end. O_TMPFILE would leave nothing behind, but cannot take the place of a file. */
         if (r >= 0 && renameat(dirfd, temporary, dirfd, name) < 0)
                 r = -errno;

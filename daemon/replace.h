@@ -2,7 +2,6 @@
 /* A file that is always whole: the old one, or the new one. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -10,8 +9,8 @@
 typedef int (*ReplaceWrite)(FILE *f, const void *userdata);
 
 /*
- * Writes a new file beside dirfd/name, as ".name.tmp", and puts it in place of the old one at once. mode: whatever the umask says. sync:
- * the data is on disk before the name is. Only one process may do so with a name. 0, or a negative errno: the old file is there as it was,
- * and no other one.
+ * Writes a new file beside dirfd/name, as ".name.tmp", and puts it in place of the old one at once. mode: whatever the umask says. Only
+ * one process may do so with a name. Nothing waits for a disk: a power loss may leave an empty file. 0, or a negative errno: the old file
+ * is there as it was, and no other one.
  */
-int replace_file(int dirfd, const char *name, mode_t mode, bool sync, ReplaceWrite write, const void *userdata);
+int replace_file(int dirfd, const char *name, mode_t mode, ReplaceWrite write, const void *userdata);

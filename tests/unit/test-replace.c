@@ -61,9 +61,9 @@ static void assert_file(const char *wanted, mode_t mode) {
 static void test_replaces(_unused_ void **state) {
         mode_t before = umask(077);
 
-        assert_int_equal(replace_file(dirfd_, "file", 0644, false, write_text, "one"), 0);
+        assert_int_equal(replace_file(dirfd_, "file", 0644, write_text, "one"), 0);
         assert_file("one", 0644);
-        assert_int_equal(replace_file(dirfd_, "file", 0640, true, write_text, ""), 0);
+        assert_int_equal(replace_file(dirfd_, "file", 0640, write_text, ""), 0);
         assert_file("", 0640);
         (void)umask(before);
 }
@@ -71,10 +71,10 @@ static void test_replaces(_unused_ void **state) {
 static void test_failure_leaves_the_old_one(_unused_ void **state) {
         int error = -EDOM;
 
-        assert_int_equal(replace_file(dirfd_, "file", 0644, false, write_text, "old"), 0);
-        assert_int_equal(replace_file(dirfd_, "file", 0644, true, write_fails, &error), -EDOM);
+        assert_int_equal(replace_file(dirfd_, "file", 0644, write_text, "old"), 0);
+        assert_int_equal(replace_file(dirfd_, "file", 0644, write_fails, &error), -EDOM);
         assert_file("old", 0644);
-        assert_int_equal(replace_file(dirfd_, "file", 0644, true, write_full, NULL), -ENOSPC);
+        assert_int_equal(replace_file(dirfd_, "file", 0644, write_full, NULL), -ENOSPC);
         assert_file("old", 0644);
 }
 
@@ -85,18 +85,18 @@ static void test_leftover(_unused_ void **state) {
 
         (void)snprintf(target, sizeof(target), "%s/other", directory);
         assert_int_equal(symlinkat(target, dirfd_, ".file.tmp"), 0);
-        assert_int_equal(replace_file(dirfd_, "file", 0644, false, write_text, "new"), 0);
+        assert_int_equal(replace_file(dirfd_, "file", 0644, write_text, "new"), 0);
         assert_file("new", 0644);
         assert_int_equal(fstatat(dirfd_, "other", &st, 0), -1);
         assert_int_equal(mkdirat(dirfd_, ".file.tmp", 0700), 0);
-        assert_int_equal(replace_file(dirfd_, "file", 0644, false, write_text, "newer"), -EISDIR);
+        assert_int_equal(replace_file(dirfd_, "file", 0644, write_text, "newer"), -EISDIR);
         assert_int_equal(unlinkat(dirfd_, ".file.tmp", AT_REMOVEDIR), 0);
         assert_file("new", 0644);
 }
 
 static void test_a_directory_in_its_place(_unused_ void **state) {
         assert_int_equal(mkdirat(dirfd_, "file", 0700), 0);
-        assert_int_equal(replace_file(dirfd_, "file", 0644, false, write_text, "x"), -EISDIR);
+        assert_int_equal(replace_file(dirfd_, "file", 0644, write_text, "x"), -EISDIR);
         assert_int_equal(unlinkat(dirfd_, "file", AT_REMOVEDIR), 0);
         assert_int_equal(faccessat(dirfd_, ".file.tmp", F_OK, AT_SYMLINK_NOFOLLOW), -1);
 }
