@@ -164,22 +164,27 @@ def sized(columns):
 
 
 def on_terminal(columns, *arguments, host="mixed.txt", **more):
-    pid, fd = pty.fork()
-    if pid == 0:
-        command = [*sized(columns), PROGRAM, *arguments]
-        os.execvpe(command[0], command, environment(host, TERM="xterm", **more))
-    out = b""
-    while True:
-        try:
-            piece = os.read(fd, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        out += piece
-    os.waitpid(pid, 0)
-    os.close(fd)
-    return out.decode()
+    """
+    What the program writes to a terminal. We keep that open: when the last one closes it, or its session ends, what has not been read yet
+    may be lost.
+    """
+    end = b"\0the end\0"
+    master, slave = pty.openpty()
+    try:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        child = subprocess.Popen([PROGRAM, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment(host, TERM="xterm", **more))
+        out = b""
+        while not out.endswith(end):
+            if select.select([master], [], [], 0.02)[0]:
+                out += os.read(master, 65536)
+            elif child.poll() is not None and end not in out:
+                os.write(slave, end)
+                while not out.endswith(end):
+                    out += os.read(master, 65536)
+        return out.removesuffix(end).decode()
+    finally:
+        os.close(slave)
+        os.close(master)
 
 
 def test_terminal():
