@@ -61,6 +61,7 @@ typedef struct ConfSubtree {
 typedef struct ConfLoader {
         ConfResult *result;
         uint64_t memory_bytes;
+        bool strict; /* messages do not say what is used instead: nothing will be */
         const ConfKey *keys;
         size_t n_keys, first_subtree_key;
         ConfSetting *settings; /* of each key before first_subtree_key */

@@ -41,7 +41,9 @@ static void settle_off(ConfLoader *l, const ConfKey *on_key, const Value *on, co
         if (set) {
                 _cleanup_(freep) char *high = conf_shown(off->text), *low = conf_shown(on->text);
 
-                if (high && low)
+                if (high && low && l->strict)
+                        conf_complain(l, set->file, set->order, set->line, "%s=%s is above %s=%s.", off_key->key, high, on_key->key, low);
+                else if (high && low)
                         conf_complain(l, set->file, set->order, set->line, "%s=%s is above %s=%s: %s is used for both.", off_key->key, high,
                                       on_key->key, low, low);
                 else

@@ -210,6 +210,8 @@ static void bad_value(Parser *p, const ConfKey *k, const ConfSetting *s, const c
 
         if (!quoted || !kept)
                 p->loader->out_of_memory = true;
+        else if (p->loader->strict)
+                COMPLAIN(p, "%s=%s is %s: it takes %s.", k->key, quoted, error == -ERANGE ? "out of range" : "not understood", k->takes);
         else
                 COMPLAIN(p, "%s=%s is %s: it takes %s. %s%s%s stays in force.", k->key, quoted,
                          error == -ERANGE ? "out of range" : "not understood", k->takes, before, kept, after);
@@ -430,7 +432,7 @@ static void load_files(ConfLoader *l, const ConfPaths *paths) {
 
 int conf_load(ConfResult **ret, const ConfPaths *paths) {
         _cleanup_(conf_freep) ConfResult *result = calloc(1, sizeof(*result));
-        ConfLoader l = { .result = result, .memory_bytes = paths->memory_bytes, .first_subtree_key = conf_keys_subtree() };
+        ConfLoader l = { .result = result, .memory_bytes = paths->memory_bytes, .strict = paths->strict, .first_subtree_key = conf_keys_subtree() };
 
         if (!result)
                 return -ENOMEM;
@@ -440,6 +442,7 @@ int conf_load(ConfResult **ret, const ConfPaths *paths) {
                 load_files(&l, paths);
                 conf_settle(&l);
                 complain_dropped(&l);
+                result->failed |= l.strict && result->n_messages > 0;
         } else
                 l.out_of_memory = true;
         conf_loader_done(&l);

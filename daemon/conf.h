@@ -91,13 +91,14 @@ typedef struct ConfResult {
         size_t n_origins;
         char **files; /* what was read, in that order; empty ones, which only hide others, are not among them */
         size_t n_files;
-        bool failed; /* a file could not be read or is no configuration at all: not to be used for a reload */
+        bool failed; /* a file could not be read or is no configuration at all; strict: there is a message. Not to be used for a reload */
 } ConfResult;
 
 typedef struct ConfPaths {
         const char *root;        /* prefix of the directories, "" on a host; tests have their own */
         const char *file;        /* NULL: looked for as above; else this file alone, without drop-ins */
         uint64_t memory_bytes;   /* what percentages of memory are of: conf_memory_bytes(); 0: not known, limits by percentage are off */
+        bool strict;             /* anything to complain about is failed: for who has a configuration to stay with */
 } ConfPaths;
 
 /*

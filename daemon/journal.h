@@ -30,13 +30,14 @@ typedef enum JournalMessage {
         JOURNAL_STORM,      /* begins, goes on, ends */
         JOURNAL_MORE,       /* entries were left out */
         /* the daemon itself */
-        JOURNAL_STARTED,    /* with the headline figures of the first census, what was adopted, what is not available */
+        JOURNAL_STARTED,    /* before the first census: what was adopted, what is not available */
+        JOURNAL_FIRST_CENSUS, /* the headline figures; what comes after is in the status */
         JOURNAL_STOPPED,
         JOURNAL_CANNOT_START, /* why, and what to do */
         JOURNAL_RELOADED,
         JOURNAL_CONF,       /* something in the configuration that was not understood: file, line */
         JOURNAL_RELOAD_REFUSED, /* the configuration in force stays */
-        JOURNAL_CENSUS_FAILED,  /* the first of a row; the row's end is a JOURNAL_DEGRADED that is cleared */
+        JOURNAL_CENSUS_FAILED,  /* the first of all, or several in a row; the row's end is a JOURNAL_DEGRADED that is cleared */
         JOURNAL_RATES,      /* who makes and removes memory cgroups: on SIGUSR1 */
         JOURNAL_STATE,      /* a file of the state directory cannot be read or written */
         _JOURNAL_MESSAGE_MAX,

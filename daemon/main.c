@@ -49,7 +49,10 @@ static int check_config(ConfPaths *paths) {
         }
         if (conf->n_messages > 0 || conf->failed)
                 return EXIT_FAILURE;
-        printf("The configuration is good (%zu files read)\n", conf->n_files);
+        if (conf->n_files == 0)
+                puts("There is no file of a configuration: the defaults are in force");
+        else
+                printf("The configuration is good (%zu file%s read)\n", conf->n_files, PLURAL(conf->n_files));
         return EXIT_SUCCESS;
 }
 
@@ -107,6 +110,7 @@ int main(int argc, char *argv[]) {
         if (check)
                 return check_config(&o.paths);
 
+        o.state_asked = o.state_dir;
         if (!o.state_dir)
                 o.state_dir = first_directory("STATE_DIRECTORY");
         o.runtime_dir = first_directory("RUNTIME_DIRECTORY");

@@ -24,19 +24,24 @@ void manager_drain_events(Manager *m) {
                 (void)events_drain(m->events, on_event, m);
 }
 
+static const char *describe_error(const ProbeError *error) {
+        return error->text[0] ? error->text : strerror(-error->error);
+}
+
 /* Why the watcher sees less than it should. NULL: it does not. */
 static char *describe_degraded(const Manager *m, const ProbeError *error, const EventsCounts *lost) {
         char *s = NULL;
         int r = 0;
 
         if (m->failed_in_row >= FAILED_TELL)
-                r = asprintf(&s, "%u censuses in a row failed: %s", m->failed_in_row, error->text[0] ? error->text : strerror(-error->error));
+                r = asprintf(&s, "%u censuses in a row failed: %s", m->failed_in_row, describe_error(error));
         else if (m->reading && !m->reading->complete)
                 r = asprintf(&s, "the census is not complete: some memory cgroups could not be read");
         else if (m->events_reason)
                 r = asprintf(&s, "removals are not seen as they happen: %s", m->events_reason);
         else if (lost->lost_deaths > 0)
-                r = asprintf(&s, "%" PRIu64 " removals found no room in the kernel's map, ages of these are lower bounds: raise DeathsMax=", lost->lost_deaths);
+                r = asprintf(&s, "%" PRIu64 " removal%s found no room in the kernel's map, their ages are lower bounds: raise DeathsMax=", lost->lost_deaths,
+                             PLURAL(lost->lost_deaths));
         return r < 0 ? NULL : s;
 }
 
@@ -299,9 +304,10 @@ void manager_format_status(const Manager *m, char *buf, size_t size) {
                 return;
         }
         t = &m->reading->census->totals;
-        (void)snprintf(buf, size, "%s of shrinker memory, %s of it by %" PRIu64 " dying of %" PRIu64 " memory cgroups; %zu findings%s%s",
+        (void)snprintf(buf, size, "%s of shrinker memory, %s of it by %" PRIu64 " dying of %" PRIu64 " memory cgroup%s; %zu finding%s%s%s",
                        journal_format_bytes(bytes, sizeof(bytes), add_sat_u64(t->unit_bytes, t->array_bytes)),
-                       journal_format_bytes(dying, sizeof(dying), t->overhead_dying_bytes), t->dying, t->memcgs, findings_count(m->findings),
+                       journal_format_bytes(dying, sizeof(dying), t->overhead_dying_bytes), t->dying, t->memcgs, PLURAL(t->memcgs),
+                       findings_count(m->findings), PLURAL(findings_count(m->findings)),
                        m->degraded ? "; degraded: " : "", m->degraded ? m->degraded : "");
 }
 
@@ -328,9 +334,11 @@ static int census_failed(Manager *m, uint64_t boot_usec, const ProbeError *error
         m->failed_in_row++;
         count_events(m);
         set_degraded(m, error);
-        if (m->failed_in_row == FAILED_TELL)
+        if (m->failed_in_row == 1 && !m->reading)
+                (void)journal_log(m->journal, JOURNAL_CENSUS_FAILED, NULL, "The first census failed: %s", describe_error(error));
+        else if (m->failed_in_row == FAILED_TELL)
                 (void)journal_log(m->journal, JOURNAL_CENSUS_FAILED, NULL, "The census failed %u times in a row: %s. Trying again with each interval", FAILED_TELL,
-                                  error->text[0] ? error->text : strerror(-error->error));
+                                  describe_error(error));
         if (m->reading)
                 (void)update_findings(m, boot_usec, false);
         return error->error;

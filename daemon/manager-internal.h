@@ -68,6 +68,8 @@ void manager_drain_events(Manager *m);
 void manager_format_status(const Manager *m, char *buf, size_t size);
 
 /* manager-state.c: what outlives the process. Problems are told once. */
+/* The directory, for this process alone. 0, also when there is none; a negative errno: no start, and why was told. */
+int manager_open_state(Manager *m);
 void manager_load_state(Manager *m);
 void manager_save_ages(Manager *m, bool now);
 void manager_save_findings(Manager *m);
@@ -76,5 +78,5 @@ void manager_save_findings(Manager *m);
 void manager_read_marks(Manager *m);
 
 /* manager-tell.c: what the journal hears of the daemon itself. */
-void manager_tell_start(Manager *m, const char *status);
+void manager_tell_start(Manager *m);
 void manager_tell_rates(Manager *m, size_t most);

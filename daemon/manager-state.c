@@ -2,6 +2,7 @@
 /* What outlives the process: since when memcgs are dying, and which findings were told. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "manager-internal.h"
@@ -138,16 +139,33 @@ static void load(Manager *m, const char *name, parse_fn parse) {
                 complain(m, COMPLAINED_READ, name, r);
 }
 
+int manager_open_state(Manager *m) {
+        const char *dir = m->options.state_dir;
+
+        if (!dir)
+                return 0;
+        m->state_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (m->state_fd < 0) {
+                int error = errno;
+
+                (void)journal_log(m->journal, m->options.state_asked ? JOURNAL_CANNOT_START : JOURNAL_STATE, NULL, "%s%s: %s. %s",
+                                  m->options.state_asked ? "Cannot start: nothing can be kept in " : "Nothing can be kept in ", dir, strerror(error),
+                                  m->options.state_asked ? "Make that directory, or leave --state= out" :
+                                                           "Ages, findings and history last no longer than this process");
+                return m->options.state_asked ? -error : 0;
+        }
+        /* Two that write there would each undo what the other one knows. A file system without locks is no reason not to start. */
+        if (flock(m->state_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+                (void)journal_log(m->journal, JOURNAL_CANNOT_START, NULL, "Cannot start: another shrinkwatchd keeps its state in %s. End that one, or give this one another directory by --state=", dir);
+                return -EBUSY;
+        }
+        return 0;
+}
+
 void manager_load_state(Manager *m) {
         char *note = NULL;
         int r;
 
-        m->state_fd = -1;
-        if (m->options.state_dir) {
-                m->state_fd = open(m->options.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-                if (m->state_fd < 0)
-                        complain(m, COMPLAINED_READ, "", -errno);
-        }
         /* Without a boot id nobody can tell whether what is there is of this boot. */
         if (m->state_fd >= 0 && probe_facts(m->probe)->boot_id[0] != '\0') {
                 load(m, AGES_FILE, parse_ages);

@@ -70,17 +70,21 @@ static void reload(Manager *m) {
 
         (void)service_reloading();
         paths.memory_bytes = m->memory_bytes;
+        /* A typing error must not put a limit back to its default on a host that has a better one in force. */
+        paths.strict = true;
         r = conf_load(&conf, &paths);
-        if (r < 0 || conf->failed) {
-                if (r >= 0)
-                        tell_conf(m, conf);
-                (void)journal_log(m->journal, JOURNAL_RELOAD_REFUSED, NULL, "The new configuration cannot be read%s%s: the one that was in force stays",
-                                  r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
-        } else {
+        if (r < 0)
+                (void)journal_log(m->journal, JOURNAL_RELOAD_REFUSED, NULL, "The new configuration cannot be read: %s. The one that was in force stays, whole",
+                                  strerror(-r));
+        else if (conf->failed) {
                 tell_conf(m, conf);
+                (void)journal_log(m->journal, JOURNAL_RELOAD_REFUSED, NULL,
+                                  "The new configuration has %zu mistake%s, told before this: nothing of it is taken, the one that was in force stays, whole",
+                                  conf->n_messages, PLURAL(conf->n_messages));
+        } else {
                 events_changed = conf->conf.events != m->conf->conf.events || conf->conf.max_deaths != m->conf->conf.max_deaths;
-                (void)journal_log(m->journal, JOURNAL_RELOADED, NULL, "The configuration was read anew from %zu files, with %zu remarks%s", conf->n_files,
-                                  conf->n_messages, events_changed ? ". Events= and DeathsMax= take effect with the next start" : "");
+                (void)journal_log(m->journal, JOURNAL_RELOADED, NULL, "The configuration was read anew from %zu file%s%s", conf->n_files, PLURAL(conf->n_files),
+                                  events_changed ? ". Events= and DeathsMax= take effect with the next start" : "");
                 conf_free(m->conf);
                 m->conf = TAKE_PTR(conf);
         }
@@ -287,6 +291,13 @@ int manager_new(Manager **ret, const ManagerOptions *options) {
         if (r < 0)
                 return r;
         tell_conf(m, m->conf);
+        if (paths.file && m->conf->failed) {
+                (void)journal_log(m->journal, JOURNAL_CANNOT_START, NULL, "Cannot start: %s was asked for and cannot be used, as told before this", paths.file);
+                return -EINVAL;
+        }
+        r = manager_open_state(m);
+        if (r < 0)
+                return r;
         r = new_loop(m);
         if (r < 0) {
                 (void)journal_log(m->journal, JOURNAL_CANNOT_START, NULL, "Cannot make an event loop: %s", strerror(-r));
@@ -352,9 +363,11 @@ int manager_run(Manager *m) {
         char status[STATUS_BYTES];
         int r;
 
+        manager_tell_start(m);
         /* The first census before we say that we are ready: who waits for us finds figures. */
         r = take_census(m, status);
-        manager_tell_start(m, status);
+        if (r >= 0)
+                (void)journal_log(m->journal, JOURNAL_FIRST_CENSUS, NULL, "First census: %s", status);
         (void)service_ready(status);
         if (m->options.once)
                 return r;
@@ -367,6 +380,7 @@ int manager_run(Manager *m) {
         (void)manager_collect_deaths(m);
         manager_save_ages(m, true);
         manager_save_findings(m);
-        (void)journal_log(m->journal, JOURNAL_STOPPED, NULL, "Stopped after %" PRIu64 " censuses", m->snapshot.censuses);
+        (void)journal_log(m->journal, JOURNAL_STOPPED, NULL, "Stopped after %" PRIu64 " census%s", m->snapshot.censuses,
+                          m->snapshot.censuses == 1 ? "" : "es");
         return r;
 }

@@ -10,6 +10,7 @@
 typedef struct ManagerOptions {
         ConfPaths paths;         /* memory_bytes is filled in */
         const char *state_dir;   /* NULL: nothing is kept over a stop */
+        bool state_asked;        /* by hand: without it there is no start */
         const char *runtime_dir; /* where the metrics go when the configuration does not say; NULL: nowhere */
         bool once;               /* end after the first census */
 } ManagerOptions;

@@ -14,6 +14,9 @@
 #define _printf_(a, b) __attribute__((__format__(__printf__, a, b)))
 #define _unused_ __attribute__((__unused__))
 
+/* For messages: "1 file", "2 files". */
+#define PLURAL(n) ((n) == 1 ? "" : "s")
+
 #define ELEMENTSOF(x) (sizeof(x) / sizeof((x)[0]))
 #define ALIGN8(n) (((n) + 7U) & ~7UL)
 

@@ -154,6 +154,10 @@ class Journal:
         """Entries whose fields are these."""
         return [e for e in self.read() if all(e.get(k) == (v if isinstance(v, bytes) else str(v).encode()) for k, v in wanted.items())]
 
+    def messages(self, begin=0):
+        """The texts, from this entry on."""
+        return [e["MESSAGE"].decode(errors="replace") for e in self.read()[begin:]]
+
     def told(self, kind, change):
         return self.of(SHRINKWATCH_KIND=kind, SHRINKWATCH_CHANGE=change)
 

@@ -109,6 +109,8 @@ def test_start(b):
             equal(f"after the start, {which} is", int(daemon.status(which), 16), 0)
     equal("no new privileges", daemon.status("NoNewPrivs"), "1")
     status = b.supervisor.last("STATUS")
+    first = [text for text in b.journal.messages() if text.startswith("First census: ")]
+    check("the journal hears of the first census", len(first) == 1, b.journal.entries)
     check("the status has the headline figures", status and re.search(r"of shrinker memory.* dying of \d+ memory cgroups", status), status)
     started = wait_for(lambda: b.journal.of(SHRINKWATCH_EVENTS="fresh"))
     if check("the journal hears of the start", len(started) == 1, b.journal.entries):
@@ -219,21 +221,41 @@ def test_reload(b):
     b.write_conf()
     daemon = b.start()
     ready = b.supervisor.count("READY=1")
-    b.conf.write_text("[Limits]\nDyingOn=1234567\nDyingOff=1\nDyingMinAgeSec=0\nNoSuchKey=1\n" + b.conf.read_text())
+    good = b.conf.read_text()
+    # One dying memcg is enough for a finding, as soon as this is in force
+    limit = "[Limits]\nDyingOn=1\nDyingOff=1\nDyingMinAgeSec=0\n"
+    b.cgroups.pinned("reload")
+
+    def findings():
+        b.next_census()
+        return b.metrics()['shrinkwatch_findings{kind="dying"}']
+
+    for what, line in (("an unknown key", "NoSuchKey=1"), ("a bad value", "HostOn=much"), ("an Off above its On", "StrandedIdsOn=5\nStrandedIdsOff=6")):
+        ready, told, reloading = b.supervisor.count("READY=1"), len(b.journal.read()), b.supervisor.count("RELOADING=1")
+        b.conf.write_text(good + limit + line + "\n")
+        daemon.child.send_signal(signal.SIGHUP)
+        check(f"a reload with {what} ends with READY", wait_for(lambda: b.supervisor.count("READY=1") > ready))
+        usec = b.supervisor.last("MONOTONIC_USEC")
+        check("it began with RELOADING and a time", b.supervisor.count("RELOADING=1") == reloading + 1 and usec and int(usec) > 0, usec)
+        messages = b.journal.messages(told)
+        at = f"{b.conf}:{(good + limit + line).count(chr(10)) + 1}: "
+        check(f"{what} is told with file and line", len(messages) == 2 and messages[0].startswith(at), messages)
+        check("and nothing of that file is in force", "1 mistake, told" in messages[-1] and findings() == 0, messages)
+
+    ready = b.supervisor.count("READY=1")
+    b.conf.write_text(good + limit)
     daemon.child.send_signal(signal.SIGHUP)
-    check("a reload ends with READY", wait_for(lambda: b.supervisor.count("READY=1") > ready))
-    usec = b.supervisor.last("MONOTONIC_USEC")
-    check("it began with RELOADING and a time", b.supervisor.count("RELOADING=1") == 1 and usec and int(usec) > 0, usec)
-    unknown = [e for e in b.journal.read() if b"NoSuchKey" in e.get("MESSAGE", b"")]
-    check("an unknown key is told with file and line", len(unknown) == 1 and f"{b.conf}:5:".encode() in unknown[0]["MESSAGE"], unknown)
+    check("a reload of a good file ends with READY", wait_for(lambda: b.supervisor.count("READY=1") > ready))
+    check("and it is in force", wait_for(lambda: findings() == 1))
+    b.cgroups.release("reload")
 
     ready = b.supervisor.count("READY=1")
     b.conf.unlink()
     b.conf.mkdir()
     daemon.child.send_signal(signal.SIGHUP)
     check("a reload of what cannot be read ends with READY", wait_for(lambda: b.supervisor.count("READY=1") > ready))
-    refused = [e for e in b.journal.read() if b"stays" in e.get("MESSAGE", b"")]
-    check("and says that the old one stays", len(refused) == 1, [e.get("MESSAGE") for e in b.journal.entries])
+    refused = [e for e in b.journal.read() if b"stays, whole" in e.get("MESSAGE", b"")]
+    check("and says that the old one stays", len(refused) == 4, [e.get("MESSAGE") for e in b.journal.entries])
     before = b.censuses()
     check("censuses go on", wait_for(lambda: b.censuses() > before))
     b.conf.rmdir()
@@ -248,7 +270,8 @@ def test_rates(b):
         b.cgroups.remove(b.cgroups.make(f"rate-{i}"))
     daemon.child.send_signal(signal.SIGUSR1)
     told = wait_for(lambda: [e for e in b.journal.read() if b"rate-*" in e.get("MESSAGE", b"")])
-    check("SIGUSR1 tells who makes memory cgroups", told and re.search(rb"(\D|^)23/23/\d+ since the start", told[-1]["MESSAGE"]), told)
+    check("SIGUSR1 tells who makes memory cgroups",
+          told and re.fullmatch(rb"rate-\*: .*; since the start 23 made, 23 removed, \d+ gone", told[-1]["MESSAGE"]), told)
     daemon.end()
     b.supervisor.empty()
 
@@ -261,13 +284,33 @@ def test_command_line(b):
     b.write_conf()
     daemon = Daemon(b.supervisor, ["--check-config", "--config", str(b.conf)])
     check("--check-config of a good file", daemon.end(0) == 0, daemon.errors())
+    daemon = Daemon(b.supervisor, ["--once", "--config", str(b.directory / "none.conf")])
+    equal("exit status when the file asked for is not there", daemon.end(0), 1)
+    check("and why", b.journal.messages()[-1].startswith("Cannot start: "), b.journal.messages())
+    daemon = Daemon(b.supervisor, ["--once", "--config", str(b.conf), "--state", str(b.directory / "none")])
+    equal("exit status when the directory asked for is not there", daemon.end(0), 1)
+    check("and what to do", b.journal.messages()[-1].endswith("Make that directory, or leave --state= out"), b.journal.messages())
     b.conf.write_text("[Census]\nIntervalSec=never\n")
     daemon = Daemon(b.supervisor, ["--check-config", "--config", str(b.conf)])
     check("--check-config of a bad value", daemon.end(0) == 1 and f"{b.conf}:2:" in daemon.errors(), daemon.errors())
 
 
+def test_second(b):
+    """Two daemons on one state directory would undo each other's ages."""
+    b.write_conf()
+    daemon = b.start()
+    ready = b.supervisor.count("READY=1")
+    second = Daemon(b.supervisor, ["--config", str(b.conf), "--state", str(b.state)], user=USER)
+    equal("exit status of a second daemon on the same state", second.end(0), 1)
+    check("it says why", "another shrinkwatchd keeps its state" in b.journal.messages()[-1], b.journal.messages())
+    equal("it never was ready", b.supervisor.count("READY=1"), ready)
+    b.next_census()
+    equal("exit status of the first", daemon.end(), 0)
+    b.supervisor.empty()
+
+
 PARTS = {
-    "start": (test_command_line, test_start, test_rates),
+    "start": (test_command_line, test_start, test_second, test_rates),
     "finding": (test_finding,),
     "ages": (test_ages,),
     "reload": (test_reload,),

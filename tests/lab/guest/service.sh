@@ -232,6 +232,7 @@ service_reload() {
     check "is in force" eval 'shrinkwatchctl config | grep -q 12345'
     check "a reload with an unknown key" conf "$QUICK" "[Limits]" "NoSuchKey=1"
     check "is told with file and line" eval 'journalctl -b -t shrinkwatchd --no-pager | grep -q "50-lab.conf:5: .*NoSuchKey"'
+    check "and refused" eval 'journalctl -b -t shrinkwatchd --no-pager -n 3 | grep -q "the one that was in force stays, whole"'
     check_eq "the service is" "$(prop ActiveState)" active
     # As systemd 253 and newer can do it
     mkdir -p /run/systemd/system/$unit.d
