@@ -12,6 +12,9 @@
 /* Bytes of a name in a sentence; the field has all of it. */
 #define NAME_TEXT_MAX 512U
 
+/* Less an hour than this is no growth. */
+#define HOST_GROWTH_MIN (1ULL << 20)
+
 /* What is told of all findings of a kind alike. */
 static const struct {
         JournalMessage message;
@@ -136,6 +139,13 @@ static void say_raised(Sentence *s, const Snapshot *snapshot, const Finding *f) 
                         say(s, ", %" PRIu64 ".%" PRIu64 "%% of its memory", tenths / 10, tenths % 10);
                 }
                 say(s, "; the limit is %s", limit);
+                if (snapshot->overhead_trend.known && snapshot->overhead_trend.per_hour >= (double)HOST_GROWTH_MIN) {
+                        uint64_t usec;
+
+                        say(s, ". It grows by %s an hour", journal_format_bytes(bytes, sizeof(bytes), (uint64_t)snapshot->overhead_trend.per_hour));
+                        if (history_project(&snapshot->overhead_trend, snapshot->memory_bytes / 2, &usec) && usec > 0)
+                                say(s, ": half of the memory in %s", journal_format_span(age, sizeof(age), usec));
+                }
                 break;
         case FINDING_DYING:
                 say(s, "%" PRIu64 " memory cgroups are dying and not gone; the limit is %" PRIu64, f->value, f->limit);
@@ -369,6 +379,8 @@ static void put_finding(JournalEntry *e, const Snapshot *snapshot, const StormEn
                 put_u64(e, "SHRINKWATCH_VALUE", f->value);
                 put_u64(e, "SHRINKWATCH_LIMIT", f->limit);
         }
+        if (f->kind == FINDING_HOST && snapshot->overhead_trend.known)
+                journal_entry_putf(e, "SHRINKWATCH_GROWTH_BYTES", "%" PRId64, clamp_i64(snapshot->overhead_trend.per_hour));
         put_u64(e, "SHRINKWATCH_AGE_USEC", usec_since(snapshot->boot_usec, f->since_boot_usec));
         put_bool(e, "SHRINKWATCH_AGE_EXACT", f->since_exact);
         if (entry->kind == STORM_RAISED)

@@ -9,6 +9,8 @@
 #include "manager-internal.h"
 #include "metrics.h"
 
+/* Growth that reaches the limit of the host later than this is no news. */
+#define PROJECTION_MAX_USEC (30 * 24 * 3600 * 1000000ULL)
 /* Censuses in a row that failed before the first is told: one that lost its way in a storm of removals is no news. */
 #define FAILED_TELL 3U
 
@@ -252,7 +254,6 @@ static void tell_findings(Manager *m) {
 static int update_findings(Manager *m, uint64_t boot_usec, bool fresh) {
         const Conf *conf = &m->conf->conf;
         HistoryTrend *growth = &m->snapshot.dying_trend;
-        double per_hour = growth->per_hour;
         const FindingInput input = {
                 .census = m->reading->census,
                 .pins = fresh ? m->reading->pins : NULL,
@@ -262,7 +263,7 @@ static int update_findings(Manager *m, uint64_t boot_usec, bool fresh) {
                 .ids_in_use_known = fresh && m->reading->ids_in_use_known,
                 .ids_in_use = m->reading->ids_in_use,
                 .growth_known = fresh && growth->known,
-                .growth_per_hour = per_hour >= 9e18 ? INT64_MAX : per_hour <= -9e18 ? INT64_MIN : (int64_t)per_hour,
+                .growth_per_hour = clamp_i64(growth->per_hour),
                 .marks = m->marks,
                 .n_marks = m->n_marks,
                 .degraded = m->degraded,
@@ -295,8 +296,22 @@ static void write_metrics(Manager *m) {
         m->metrics_failed = r < 0;
 }
 
+/* "; grows by 1.2G an hour: the limit of the host in 3d 4h". Empty: it does not, or nobody knows, or not within the month. */
+static char *format_growth(const Manager *m, char *buf, size_t size) {
+        const FindingLimit *limit = &m->conf->conf.limits.limit[FINDING_HOST];
+        const HistoryTrend *trend = &m->snapshot.overhead_trend;
+        char bytes[32], span[64];
+        uint64_t usec;
+
+        buf[0] = '\0';
+        if (limit->enabled && history_project(trend, limit->on, &usec) && usec > 0 && usec <= PROJECTION_MAX_USEC)
+                (void)snprintf(buf, size, "; grows by %s an hour: the limit of the host in %s",
+                               journal_format_bytes(bytes, sizeof(bytes), (uint64_t)trend->per_hour), journal_format_span(span, sizeof(span), usec));
+        return buf;
+}
+
 void manager_format_status(const Manager *m, char *buf, size_t size) {
-        char bytes[32], dying[32];
+        char bytes[32], dying[32], growth[128];
         const CensusTotals *t;
 
         if (!m->reading) {
@@ -304,10 +319,10 @@ void manager_format_status(const Manager *m, char *buf, size_t size) {
                 return;
         }
         t = &m->reading->census->totals;
-        (void)snprintf(buf, size, "%s of shrinker memory, %s of it by %" PRIu64 " dying of %" PRIu64 " memory cgroup%s; %zu finding%s%s%s",
+        (void)snprintf(buf, size, "%s of shrinker memory, %s of it by %" PRIu64 " dying of %" PRIu64 " memory cgroup%s; %zu finding%s%s%s%s",
                        journal_format_bytes(bytes, sizeof(bytes), add_sat_u64(t->unit_bytes, t->array_bytes)),
                        journal_format_bytes(dying, sizeof(dying), t->overhead_dying_bytes), t->dying, t->memcgs, PLURAL(t->memcgs),
-                       findings_count(m->findings), PLURAL(findings_count(m->findings)),
+                       findings_count(m->findings), PLURAL(findings_count(m->findings)), format_growth(m, growth, sizeof(growth)),
                        m->degraded ? "; degraded: " : "", m->degraded ? m->degraded : "");
 }
 

@@ -64,6 +64,11 @@ static inline uint64_t mul_sat_u64(uint64_t a, uint64_t b) {
         return __builtin_mul_overflow(a, b, &r) ? UINT64_MAX : r;
 }
 
+/* Towards zero, and no further than there is. */
+static inline int64_t clamp_i64(double d) {
+        return d >= 9e18 ? INT64_MAX : d <= -9e18 ? INT64_MIN : (int64_t)d;
+}
+
 /*
  * Makes room for need elements of size bytes, growing by half. Returns 0, or -ENOMEM and leaves the array as it was.
  * *p: the array; *allocated: elements it has room for.

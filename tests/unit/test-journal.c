@@ -268,6 +268,38 @@ static void test_kinds(_unused_ void **state) {
         forget();
 }
 
+/* How fast the host's grows, and what that comes to. */
+static void test_growth(_unused_ void **state) {
+        Finding f = { .kind = FINDING_HOST, .value = 20ULL << 20, .limit = 10ULL << 20 };
+        StormEntry entry = { .kind = STORM_RAISED, .finding_kind = f.kind, .finding = &f };
+        Snapshot s = {
+                .memory_bytes = 200ULL << 20,
+                .overhead_trend = { .known = true, .per_hour = 40.0 * (1 << 20), .last_value = 20ULL << 20 },
+        };
+
+        tell(&s, &entry);
+        assert_field("MESSAGE", "Shrinker memory of this host takes 20.0M, 10.0% of its memory; the limit is 10.0M. "
+                                "It grows by 40.0M an hour: half of the memory in 2h");
+        assert_field("SHRINKWATCH_GROWTH_BYTES", "41943040");
+
+        /* Beyond half of it. */
+        s.overhead_trend.last_value = 150ULL << 20;
+        tell(&s, &entry);
+        assert_field("MESSAGE", "Shrinker memory of this host takes 20.0M, 10.0% of its memory; the limit is 10.0M. It grows by 40.0M an hour");
+
+        s.overhead_trend.per_hour = -3;
+        tell(&s, &entry);
+        assert_field("MESSAGE", "Shrinker memory of this host takes 20.0M, 10.0% of its memory; the limit is 10.0M");
+        assert_field("SHRINKWATCH_GROWTH_BYTES", "-3");
+
+        s.overhead_trend.known = false;
+        s.overhead_trend.per_hour = 40.0 * (1 << 20);
+        tell(&s, &entry);
+        assert_field("MESSAGE", "Shrinker memory of this host takes 20.0M, 10.0% of its memory; the limit is 10.0M");
+        assert_no_field("SHRINKWATCH_GROWTH_BYTES");
+        forget();
+}
+
 static void test_ends(_unused_ void **state) {
         static const char *const texts[][2] = {
                 [FINDING_END_BELOW] = { "below", "writeback pins it no longer, or it holds less than the limit" },
@@ -580,6 +612,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_raised),
                 cmocka_unit_test(test_kinds),
+                cmocka_unit_test(test_growth),
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_storm),
                 cmocka_unit_test(test_hostile_paths),
