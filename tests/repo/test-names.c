@@ -171,8 +171,8 @@ int main(void) {
         Names *n = NULL;
 
         if (version == 0) {
-                printf("no memory hierarchy is mounted here\n");
-                return 77;
+                puts("1..0 # SKIP no memory hierarchy is mounted here");
+                return 0;
         }
 
         check_control(); /* first: a logger once set stays */

@@ -61,6 +61,7 @@ def main():
     check("TAP is counted", counts(stages.count_tap(TAP)), (2, 1, 2))
     check("a reason for a skip", stages.count_tap(TAP).skips[0], ("c", "no root"))
     check("a reason for a failure", stages.count_tap(TAP).failures, [("b", "not ok\n# why")])
+    check("a plan of nothing has a reason", stages.count_tap("1..0 # SKIP no root\n").skips, [("", "no root")])
     check("what has no plan is no TAP", stages.count_tap("ok 1 - a\n"), None)
     check("a test without TAP is one point", counts(meson(("a", "OK", "fine"), ("b", "FAIL", "bad"))), (1, 1, 0))
     check("a skip says its last line", meson(("a", "SKIP", "x\nno kernel\n")).skips, [("a", "no kernel")])

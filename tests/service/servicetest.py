@@ -58,8 +58,9 @@ def finish():
 
 
 def skip_all(reason):
+    # Not exit 77: with TAP, meson takes every status but 0 for an error.
     print(f"1..0 # SKIP {reason}")
-    sys.exit(77)
+    sys.exit(0)
 
 
 def stir_cpus():
