@@ -30,18 +30,16 @@ static void make_stricter(FindingLimit *l, const FindingLimit *other) {
         l->min_age_usec = min_u64(l->min_age_usec, other->min_age_usec);
 }
 
+/* Both begin with their serial, and are in its order. */
+static int compare_serial(const void *key, const void *element) {
+        const uint64_t *a = key, *b = element;
+
+        return *a < *b ? -1 : *a > *b;
+}
+_Static_assert(offsetof(FindingMark, serial) == 0 && offsetof(SubtreeWatch, serial) == 0, "what compare_serial() looks at");
+
 static const FindingMark *find_mark(const FindingInput *input, uint64_t serial) {
-        size_t low = 0, high = input->n_marks;
-
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (input->marks[middle].serial < serial)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low < input->n_marks && input->marks[low].serial == serial ? &input->marks[low] : NULL;
+        return input->n_marks > 0 ? bsearch(&serial, input->marks, input->n_marks, sizeof(*input->marks), compare_serial) : NULL;
 }
 
 /* The limit of its own that a memcg has, not enabled if none. 0, -ENOMEM. */
@@ -81,17 +79,7 @@ static int own_limit(const Scan *s, uint32_t memcg, const FindingMark *mark, Fin
 }
 
 static const SubtreeWatch *find_watch(const Findings *f, uint64_t serial) {
-        size_t low = 0, high = f->n_watches;
-
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (f->watches[middle].serial < serial)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low < f->n_watches && f->watches[low].serial == serial ? &f->watches[low] : NULL;
+        return f->n_watches > 0 ? bsearch(&serial, f->watches, f->n_watches, sizeof(*f->watches), compare_serial) : NULL;
 }
 
 static int keep_watch(Plan *p, const SubtreeWatch *w) {
@@ -215,12 +203,6 @@ static int keep_unseen(Plan *p) {
         return 0;
 }
 
-static int compare_watches(const void *a, const void *b) {
-        const SubtreeWatch *x = a, *y = b;
-
-        return x->serial < y->serial ? -1 : x->serial > y->serial;
-}
-
 static int raise_subtrees(Plan *p) {
         for (size_t i = 0; i < p->n_subtrees; i++) {
                 const Subtree *t = &p->subtrees[i];
@@ -256,7 +238,7 @@ int plan_subtrees(Plan *p) {
         if (r < 0)
                 return r;
         if (p->n_watches > 1)
-                qsort(p->watches, p->n_watches, sizeof(*p->watches), compare_watches);
+                qsort(p->watches, p->n_watches, sizeof(*p->watches), compare_serial);
 
         /* They came from the end on. */
         for (size_t i = 0; i < p->n_subtrees / 2; i++) {
