@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Why the kernel refused, in words that help; and libbpf's own words, kept until somebody wants them. */
 
-#include <stdarg.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -95,10 +96,28 @@ static bool in_user_namespace(void) {
         return stat("/proc/self/ns/user", &st) == 0 && st.st_ino != USER_NAMESPACE_INITIAL;
 }
 
+static uint64_t descriptors_limit(void) {
+        struct rlimit files = {};
+
+        return getrlimit(RLIMIT_NOFILE, &files) == 0 ? (uint64_t)files.rlim_cur : UINT64_MAX;
+}
+
+/* All objects together take less than this. */
+#define DESCRIPTORS_MAX 24
+
+/* libbpf does not always say EMFILE: what failed for want of a descriptor while it tried out the kernel is EINVAL later. */
+static bool few_descriptors(void) {
+        uint64_t limit = descriptors_limit();
+        unsigned n_free = 0;
+
+        for (uint64_t fd = 0; fd < limit && n_free < DESCRIPTORS_MAX; fd++)
+                n_free += fcntl((int)fd, F_GETFD) < 0;
+        return n_free < DESCRIPTORS_MAX;
+}
+
 int probe_error_load(ProbeError *e, int error, const char *object) {
         const char *log = probe_log_first();
         int lockdown = locked_down();
-        struct rlimit files = {};
         uint64_t caps = 0;
 
         if (lockdown > 0)
@@ -125,9 +144,9 @@ int probe_error_load(ProbeError *e, int error, const char *object) {
                                        "security module%s forbid the bpf system call. Run this on the host itself%s%s",
                                        lockdown < 0 ? " (perhaps lockdown=confidentiality: /sys/kernel/security is not mounted)" : "", log[0] ? ". libbpf: " : "", log);
         }
-        if (error == -EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0)
-                return probe_error_set(e, error, "%" PRIu64 " open files are all that this process may have, and loading BPF programs takes more: raise the limit "
-                                       "(\"ulimit -n 1024\", or LimitNOFILE= in a unit)", (uint64_t)files.rlim_cur);
+        if (error == -EMFILE || (error == -EINVAL && few_descriptors()))
+                return probe_error_set(e, -EMFILE, "%" PRIu64 " open files are all that this process may have, and loading BPF programs takes more: raise the limit "
+                                       "(\"ulimit -n 1024\", or LimitNOFILE= in a unit)", descriptors_limit());
         if (error == -ENFILE)
                 return probe_error_set(e, error, "too many files are open on this host (fs.file-max): try again");
         if (error == -ENOSYS)
