@@ -98,6 +98,13 @@ static const ConfKey keys[] = {
           "service's runtime directory, /run/shrinkwatch; without systemd, to none. /dev/null: to none.",
           .type = CONF_PATH, AT(textfile) },
 
+        { "Bus", "Bus", "yes", TAKES_BOOL,
+          "Be on the system bus as org.shrinkwatch1. A change takes a restart.",
+          .type = CONF_BOOL, .max = 1, AT(bus) },
+        { "Bus", "WatchSubtrees", "machine.slice/*", "patterns of paths, a blank between two",
+          "Have an object on the bus, with properties that change, for each live memory cgroup that one of these matches.",
+          .type = CONF_PATTERNS, AT(watch) },
+
         { "History", "History", "yes", TAKES_BOOL,
           "Keep the totals of every census of a day, and of one an hour of three months, over restarts.",
           .type = CONF_BOOL, .max = 1, AT(history) },
@@ -194,6 +201,9 @@ int conf_key_parse(const ConfKey *k, const char *value, uint64_t memory_bytes, u
                 break;
         case CONF_PATH:
                 r = check_path(value);
+                break;
+        case CONF_PATTERNS:
+                r = 0; /* any text is a pattern of something */
                 break;
         }
         if (r < 0)

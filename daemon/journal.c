@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <syslog.h>
 
 /* All entries are sent from one place of this file: CODE_FILE= and the like would tell nothing. */
 #define SD_JOURNAL_SUPPRESS_LOCATION
@@ -19,6 +20,7 @@ struct Journal {
         void *userdata;
         bool level_prefix; /* stderr is a stream to the journal, which reads "<4>" as a priority */
         bool echo;         /* somebody looks at stderr */
+        int level;         /* the lowest priority that is sent */
         uint64_t sent, failed;
 };
 
@@ -70,6 +72,7 @@ int journal_new(Journal **ret, journal_sink_t sink, void *userdata) {
 
         if (!j)
                 return -ENOMEM;
+        j->level = LOG_DEBUG;
         j->level_prefix = stderr_is_stream();
         j->sink = sink;
         j->userdata = userdata;
@@ -140,6 +143,8 @@ int journal_send(Journal *j, JournalMessage message, bool raised, JournalEntry *
         int priority = journal_priority(message, raised), r = -ENOMEM;
         const char *id = journal_message_id(message);
 
+        if (priority > j->level)
+                return 0;
         line = text ? escape_text(text, strlen(text), ESCAPE_TERMINAL, NULL) : NULL;
         if (line) {
                 journal_entry_put(e, "MESSAGE", line, strlen(line));
@@ -183,6 +188,18 @@ int journal_log(Journal *j, JournalMessage message, const char *const *fields, c
         r = journal_send(j, message, true, &e, text);
         journal_entry_done(&e);
         return r;
+}
+
+void journal_set_level(Journal *j, int level) {
+        j->level = level;
+}
+
+int journal_level(const Journal *j) {
+        return j->level;
+}
+
+bool journal_is_journal(const Journal *j) {
+        return j->sink;
 }
 
 uint64_t journal_sent(const Journal *j) {
