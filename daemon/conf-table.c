@@ -252,7 +252,7 @@ static size_t distance(const char *a, const char *b) {
 static bool is_near(const char *word, size_t d) {
         size_t len = strlen(word);
 
-        return d <= (len / 4 > 3 ? len / 4 : 3);
+        return d < len && d <= (len / 4 > 3 ? len / 4 : 3);
 }
 
 const ConfKey *conf_key_nearest(const char *section, const char *key) {

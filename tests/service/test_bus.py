@@ -409,7 +409,7 @@ answers, limits, begin, n = 0, 0, time.monotonic(), int(sys.argv[1])
 for i in range(n):
     try:
         bus.call_blocking("org.shrinkwatch1", "/org/shrinkwatch1", "org.shrinkwatch1.Manager", "List", "a{sv}sut",
-                          (dbus.Dictionary({"pattern": "*/none"}, signature="sv"), "subtree", dbus.UInt32(1000), dbus.UInt64(0)))
+                          (dbus.Dictionary({"pattern": "*/*"}, signature="sv"), "subtree", dbus.UInt32(40), dbus.UInt64(0)))
         answers += 1
     except dbus.DBusException as error:
         if error.get_dbus_name() != "org.freedesktop.DBus.Error.LimitsExceeded":
