@@ -31,6 +31,7 @@ static const struct {
         [JOURNAL_RELOAD_REFUSED] = { "1697c628bf164b23b52787f81416e441", LOG_ERR },
         [JOURNAL_CENSUS_FAILED] = { "f306c90f76824f708fd7895fecedbb65", LOG_WARNING },
         [JOURNAL_RATES] = { "e8ad821bc5c344a6bacf3b82ebdb603a", LOG_INFO },
+        [JOURNAL_LOST] = { "294cdf788a2047f8907054f64f76bd4f", LOG_WARNING },
         [JOURNAL_STATE] = { "a91fdf24d63543c3a398de6200eb0a32", LOG_WARNING },
 };
 
