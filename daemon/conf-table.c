@@ -50,7 +50,8 @@ static const ConfKey keys[] = {
           "A change takes a restart.",
           .type = CONF_BOOL, .max = 1, AT(events) },
         { "Events", "DeathsMax", "262144", "a whole number from 1024 to 16777216",
-          "How many dying memory cgroups the kernel keeps the time of removal of; what does not fit is counted as lost. "
+          "How many times of removal the kernel keeps: of dying memory cgroups, and of those that went since the last census. What does not fit is "
+          "counted as lost. "
           "A change takes a restart.",
           .type = CONF_COUNT, .min = 1024, .max = 16777216, AT(max_deaths) },
 

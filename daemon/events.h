@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "bpf/record.h"
 #include "probe.h"
@@ -29,6 +30,13 @@ typedef struct EventsCounts {
         uint64_t lost_deaths;                /* removals whose time found no room in the map */
         uint64_t lost_records;               /* records that found no room in the ring */
 } EventsCounts;
+
+/*
+ * A state file of the counters that were accounted for. parse: 0; -ESTALE: of another boot; -EBADMSG: damaged, or no such file; *ret is
+ * untouched then. write: 0, -EIO.
+ */
+int events_counts_write(const EventsCounts *c, FILE *f, const char *boot_id);
+int events_counts_parse(EventsCounts *ret, const char *text, size_t len, const char *boot_id);
 
 typedef struct EventsDeath {
         uint64_t serial;

@@ -32,6 +32,7 @@ static const struct {
         [JOURNAL_CENSUS_FAILED] = { "f306c90f76824f708fd7895fecedbb65", LOG_WARNING },
         [JOURNAL_RATES] = { "e8ad821bc5c344a6bacf3b82ebdb603a", LOG_INFO },
         [JOURNAL_BUS] = { "ee954833e5964bf48373d571c7f231a4", LOG_WARNING },
+        [JOURNAL_LOST] = { "294cdf788a2047f8907054f64f76bd4f", LOG_WARNING },
         [JOURNAL_STATE] = { "a91fdf24d63543c3a398de6200eb0a32", LOG_WARNING },
 };
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The way of an entry: to the journal, or to stderr. */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <syslog.h>
 
 /* All entries are sent from one place of this file: CODE_FILE= and the like would tell nothing. */
@@ -14,6 +17,8 @@
 #include "journal-internal.h"
 
 #define SOCKET "/run/systemd/journal/socket"
+/* How long a reader that is behind is waited for. */
+#define PATIENCE_MSEC 500
 
 struct Journal {
         journal_sink_t sink; /* NULL: stderr */
@@ -22,6 +27,9 @@ struct Journal {
         bool echo;         /* somebody looks at stderr */
         int level;         /* the lowest priority that is sent */
         uint64_t sent, failed;
+        uint64_t lost; /* since the last entry that got through */
+        int probe;     /* connected to the journal's socket, and never written to: it tells whether there is room. -1: not yet */
+        bool stalled;  /* there was none the last time */
 };
 
 /* --------------------------------------------------------------------------------------------------------------- where */
@@ -43,12 +51,48 @@ static bool stderr_is_stream(void) {
         return end != s && *end == '\0' && st.st_dev == dev && st.st_ino == ino;
 }
 
-/* It may block while journald does not read; the entries of one census are few enough (STORM_ENTRIES_MAX) to fit its queue. */
-static int send_native(const struct iovec *fields, int n, _unused_ void *userdata) {
+static int connect_probe(void) {
+        static const struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = SOCKET };
+        int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                fd = safe_close(fd);
+        return fd;
+}
+
+/*
+ * sd_journal_sendv() waits for as long as journald does not read, and a watcher must go on meanwhile. A connected datagram socket polls
+ * writable while its peer's queue has room: that is asked first, with some patience, once for a row of entries.
+ */
+static bool has_room(Journal *j) {
+        for (unsigned attempt = 0; attempt < 2; attempt++) {
+                struct pollfd p = { .events = POLLOUT };
+
+                if (j->probe < 0)
+                        j->probe = connect_probe();
+                p.fd = j->probe;
+                if (p.fd < 0)
+                        return true; /* sending says what is wrong */
+                if (poll(&p, 1, j->stalled ? 0 : PATIENCE_MSEC) < 0)
+                        return true;
+                if (p.revents & POLLOUT && !(p.revents & (POLLERR | POLLHUP)))
+                        return true;
+                if (!(p.revents & (POLLERR | POLLHUP)))
+                        return false;
+                /* Another journald made another socket. */
+                j->probe = safe_close(j->probe);
+        }
+        return true;
+}
+
+static int send_native(const struct iovec *fields, int n, void *userdata) {
+        Journal *j = userdata;
+
         /* sd_journal_sendv() takes a socket that is not there for a success: the entry would be lost without a word. */
         if (access(SOCKET, F_OK) < 0)
                 return -errno;
-        return sd_journal_sendv(fields, n);
+        j->stalled = !has_room(j);
+        return j->stalled ? -EAGAIN : sd_journal_sendv(fields, n);
 }
 
 /* One write, so that lines of others do not come between. */
@@ -76,8 +120,10 @@ int journal_new(Journal **ret, journal_sink_t sink, void *userdata) {
         j->level_prefix = stderr_is_stream();
         j->sink = sink;
         j->userdata = userdata;
+        j->probe = -1;
         if (!sink && (j->level_prefix || access(SOCKET, F_OK) >= 0)) {
                 j->sink = send_native;
+                j->userdata = j;
                 j->echo = isatty(STDERR_FILENO);
         }
         *ret = j;
@@ -85,6 +131,9 @@ int journal_new(Journal **ret, journal_sink_t sink, void *userdata) {
 }
 
 Journal *journal_free(Journal *j) {
+        if (!j)
+                return NULL;
+        safe_close(j->probe);
         free(j);
         return NULL;
 }
@@ -138,6 +187,16 @@ void journal_entry_putf(JournalEntry *e, const char *name, const char *format, .
 
 /* ------------------------------------------------------------------------------------------------------------- sending */
 
+/* That there was more to tell. It comes back here once at most: nothing is lost any more then, or it is lost as well. */
+static void tell_lost(Journal *j) {
+        uint64_t lost = j->lost;
+
+        j->lost = 0;
+        if (journal_log(j, JOURNAL_LOST, NULL, "%" PRIu64 " message%s did not get to the journal: nobody read there, or there was no memory. What stands is in "
+                        "the status and in the metrics", lost, PLURAL(lost)) < 0)
+                j->lost = lost;
+}
+
 int journal_send(Journal *j, JournalMessage message, bool raised, JournalEntry *e, const char *text) {
         _cleanup_(freep) char *line = NULL;
         int priority = journal_priority(message, raised), r = -ENOMEM;
@@ -157,10 +216,15 @@ int journal_send(Journal *j, JournalMessage message, bool raised, JournalEntry *
         j->sent++;
         if (r >= 0 && j->sink)
                 r = j->sink(e->fields, (int)e->n, j->userdata);
-        if (r < 0)
+        if (r < 0) {
                 j->failed++;
-        if (r < 0 || !j->sink || j->echo)
+                j->lost++;
+        }
+        /* Where stderr is a stream to the same journald, it would wait there. */
+        if ((r < 0 && !(r == -EAGAIN && j->level_prefix)) || !j->sink || j->echo)
                 write_line(j, priority, line ? line : "Out of memory: there is something to tell, and no room for it");
+        if (r >= 0 && j->lost > 0)
+                tell_lost(j);
         return r < 0 ? r : 0;
 }
 

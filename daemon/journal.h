@@ -40,6 +40,7 @@ typedef enum JournalMessage {
         JOURNAL_CENSUS_FAILED,  /* the first of all, or several in a row; the row's end is a JOURNAL_DEGRADED that is cleared */
         JOURNAL_RATES,      /* who makes and removes memory cgroups: on SIGUSR1 */
         JOURNAL_BUS,        /* the name on the bus cannot be had */
+        JOURNAL_LOST,       /* entries before this one did not get through: how many */
         JOURNAL_STATE,      /* a file of the state directory cannot be read or written */
         _JOURNAL_MESSAGE_MAX,
 } JournalMessage;

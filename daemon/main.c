@@ -2,10 +2,15 @@
 /* shrinkwatchd: the service. Argv and exit code; everything else is the manager's. */
 #include <fcntl.h>
 #include <getopt.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdio.h>
 
 #include "config.h"
+#include "escape.h"
 #include "manager.h"
+
+#define SERVICE_USER "shrinkwatch"
 
 static void help(void) {
         puts("Usage: shrinkwatchd [OPTION...]\n"
@@ -22,6 +27,13 @@ static void help(void) {
              "      --version        show the version");
 }
 
+static int printed(void) {
+        if (fflush(stdout) == 0)
+                return EXIT_SUCCESS;
+        fprintf(stderr, "shrinkwatchd: cannot write the output: %s\n", strerror(errno));
+        return EXIT_FAILURE;
+}
+
 /* A descriptor that is not open would go to the next BPF object, and what is printed would end up there. */
 static void occupy_standard_descriptors(void) {
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -29,10 +41,21 @@ static void occupy_standard_descriptors(void) {
                         return;
 }
 
+/* As root: the user of the service, where there is one. */
+static void become_service_user(void) {
+        const struct passwd *user = geteuid() == 0 ? getpwnam(SERVICE_USER) : NULL;
+
+        if (user && (initgroups(user->pw_name, user->pw_gid) < 0 || setegid(user->pw_gid) < 0 || seteuid(user->pw_uid) < 0))
+                fprintf(stderr, "shrinkwatchd: cannot look with the eyes of user " SERVICE_USER ": %s\n", strerror(errno));
+}
+
 static int check_config(ConfPaths *paths) {
         _cleanup_(conf_freep) ConfResult *conf = NULL;
         int r;
 
+        /* What the service may not read it will not read; a file that was named may be anybody's. */
+        if (!paths->file)
+                become_service_user();
         paths->memory_bytes = conf_memory_bytes();
         r = conf_load(&conf, paths);
         if (r < 0) {
@@ -42,10 +65,12 @@ static int check_config(ConfPaths *paths) {
         for (size_t i = 0; i < conf->n_messages; i++) {
                 const ConfMessage *m = conf->messages + i;
 
+                _cleanup_(freep) char *file = escape_text(m->file, strlen(m->file), ESCAPE_TERMINAL, NULL);
+
                 if (m->line > 0)
-                        fprintf(stderr, "%s:%u: %s\n", m->file, m->line, m->text);
+                        fprintf(stderr, "%s:%u: %s\n", file ? file : "", m->line, m->text);
                 else
-                        fprintf(stderr, "%s: %s\n", m->file, m->text);
+                        fprintf(stderr, "%s: %s\n", file ? file : "", m->text);
         }
         if (conf->n_messages > 0 || conf->failed)
                 return EXIT_FAILURE;
@@ -53,7 +78,7 @@ static int check_config(ConfPaths *paths) {
                 puts("There is no file of a configuration: the defaults are in force");
         else
                 printf("The configuration is good (%zu file%s read)\n", conf->n_files, PLURAL(conf->n_files));
-        return EXIT_SUCCESS;
+        return printed();
 }
 
 /* systemd gives a list; ours is one directory. */
@@ -89,6 +114,10 @@ int main(int argc, char *argv[]) {
                         check = true;
                         break;
                 case ARG_STATE:
+                        if (!*optarg) {
+                                fprintf(stderr, "shrinkwatchd: --state= wants a directory\n");
+                                return 2;
+                        }
                         o.state_dir = optarg;
                         break;
                 case ARG_ONCE:
@@ -96,10 +125,10 @@ int main(int argc, char *argv[]) {
                         break;
                 case 'h':
                         help();
-                        return EXIT_SUCCESS;
+                        return printed();
                 case ARG_VERSION:
                         puts("shrinkwatchd " PACKAGE_VERSION);
-                        return EXIT_SUCCESS;
+                        return printed();
                 default:
                         return 2;
                 }

@@ -30,8 +30,24 @@ static const char *describe_error(const ProbeError *error) {
         return error->text[0] ? error->text : strerror(-error->error);
 }
 
+/*
+ * Dying memcgs whose removal was not written down for want of room. Most that finds none is of memcgs that are gone soon, and nobody misses
+ * it: so not what was lost counts, but what lacks an age for it. Events were on: whatever came without a time since then is of these.
+ */
+static size_t count_ageless(const Manager *m) {
+        const Age *ages;
+        size_t n, found = 0;
+
+        if (m->lost_since_usec == 0)
+                return 0;
+        ages = ages_all(m->ages, &n);
+        for (size_t i = 0; i < n; i++)
+                found += !ages[i].exact && ages[i].boot_usec >= m->lost_since_usec;
+        return found;
+}
+
 /* Why the watcher sees less than it should. NULL: it does not. */
-static char *describe_degraded(const Manager *m, const ProbeError *error, const EventsCounts *lost) {
+static char *describe_degraded(const Manager *m, const ProbeError *error, size_t ageless) {
         char *s = NULL;
         int r = 0;
 
@@ -41,9 +57,9 @@ static char *describe_degraded(const Manager *m, const ProbeError *error, const 
                 r = asprintf(&s, "the census is not complete: some memory cgroups could not be read");
         else if (m->events_reason)
                 r = asprintf(&s, "removals are not seen as they happen: %s", m->events_reason);
-        else if (lost->lost_deaths > 0)
-                r = asprintf(&s, "%" PRIu64 " removal%s found no room in the kernel's map, their ages are lower bounds: raise DeathsMax=", lost->lost_deaths,
-                             PLURAL(lost->lost_deaths));
+        else if (ageless > 0)
+                r = asprintf(&s, "the kernel had no room to write down when they were removed: %zu age%s of dying memory cgroups are lower bounds. Raise DeathsMax=",
+                             ageless, PLURAL(ageless));
         return r < 0 ? NULL : s;
 }
 
@@ -335,11 +351,16 @@ static void count_events(Manager *m) {
                 m->snapshot.events = now;
 }
 
-static void set_degraded(Manager *m, const ProbeError *error) {
-        EventsCounts lost = { .lost_deaths = since(m->snapshot.events.lost_deaths, m->events_before.lost_deaths) };
+static void set_degraded(Manager *m, uint64_t boot_usec, const ProbeError *error) {
+        size_t ageless;
 
+        if (m->lost_since_usec == 0 && m->snapshot.events.lost_deaths > m->events_before.lost_deaths)
+                m->lost_since_usec = boot_usec;
+        ageless = count_ageless(m);
+        if (ageless == 0)
+                m->lost_since_usec = 0;
         free(m->degraded);
-        m->degraded = describe_degraded(m, error, &lost);
+        m->degraded = describe_degraded(m, error, ageless);
         m->snapshot.degraded = m->degraded;
 }
 
@@ -348,7 +369,7 @@ static int census_failed(Manager *m, uint64_t boot_usec, const ProbeError *error
         m->snapshot.censuses_failed++;
         m->failed_in_row++;
         count_events(m);
-        set_degraded(m, error);
+        set_degraded(m, boot_usec, error);
         if (m->failed_in_row == 1 && !m->reading)
                 (void)journal_log(m->journal, JOURNAL_CENSUS_FAILED, NULL, "The first census failed: %s", describe_error(error));
         else if (m->failed_in_row == FAILED_TELL)
@@ -383,8 +404,8 @@ int manager_take_census(Manager *m) {
         m->snapshot.censuses_incomplete += !reading->complete;
 
         count_events(m);
-        set_degraded(m, &error);
         r = update_ages(m, boot_usec);
+        set_degraded(m, boot_usec, &error);
         manager_read_marks(m);
         append_history(m, boot_usec);
         if (m->history) {
@@ -400,5 +421,6 @@ outlets:
         write_metrics(m);
         manager_save_findings(m);
         manager_save_ages(m, false);
+        manager_save_counts(m);
         return r;
 }

@@ -43,11 +43,14 @@ struct Manager {
         bool ages_changed;         /* since they were last written */
         uint64_t ages_boot_usec;   /* when that was */
         bool findings_unwritten;   /* changed since they were last written */
-        uint64_t state_complaints; /* bits of what was complained of and has not been well since */
+        bool cannot_write;         /* a state file: told, and not been well since */
 
         Reading *reading; /* of the last good census */
         Snapshot snapshot;
         EventsCounts events_before; /* at the last census */
+        EventsCounts events_written;  /* in the state file */
+        uint64_t records_lost_before; /* when this daemon began to listen */
+        uint64_t lost_since_usec;     /* CLOCK_BOOTTIME of the first census after which ages are missing for want of room; 0: none are */
         char *degraded;
         unsigned failed_in_row;
 
@@ -75,6 +78,7 @@ int manager_open_state(Manager *m);
 void manager_load_state(Manager *m);
 void manager_save_ages(Manager *m, bool now);
 void manager_save_findings(Manager *m);
+void manager_save_counts(Manager *m);
 
 /* manager-marks.c: the extended attributes of cgroups. */
 void manager_read_marks(Manager *m);

@@ -10,25 +10,32 @@
 
 #define AGES_FILE "ages"
 #define FINDINGS_FILE "findings"
+#define COUNTS_FILE "counts"
 /* 200,000 dying memcgs take 6 MB. */
 #define STATE_BYTES_MAX (256U << 20)
 /* Ages are also in the kernel's map, which outlives a crash: a large file is not written with every census. */
 #define AGES_MANY 20000
 #define AGES_SELDOM_USEC (10ULL * 60 * 1000000)
 
-enum {
-        COMPLAINED_READ = 1U << 0,
-        COMPLAINED_WRITE = 1U << 1,
-};
+/* What is not known for want of a file. */
+static const char *describe_loss(const char *file) {
+        return strcmp(file, AGES_FILE) == 0     ? "Ages that only it knew are at least since now" :
+               strcmp(file, FINDINGS_FILE) == 0 ? "What was told and stands is told again" :
+                                                  "Events since the last census of the run before are not accounted for";
+}
 
-static void complain(Manager *m, unsigned what, const char *file, int error) {
-        if (m->state_complaints & what)
+static void complain_read(Manager *m, const char *file, int error) {
+        (void)journal_log(m->journal, JOURNAL_STATE, NULL, "Cannot read %s/%s: %s. %s", m->options.state_dir, file,
+                          error == -EBADF || error == -ELOOP ? "It is no regular file" : strerror(-error), describe_loss(file));
+}
+
+static void complain_write(Manager *m, const char *file, int error) {
+        if (m->cannot_write)
                 return;
-        m->state_complaints |= what;
-        (void)journal_log(m->journal, JOURNAL_STATE, NULL, "Cannot %s %s/%s: %s. %s", what == COMPLAINED_READ ? "read" : "write", m->options.state_dir, file,
-                          strerror(-error),
-                          what == COMPLAINED_READ ? "What it knew is not known: ages are at least since now, and findings are told again" :
-                                                    "Trying again after the next census; nothing is lost while the daemon runs");
+        m->cannot_write = true;
+        (void)journal_log(m->journal, JOURNAL_STATE, NULL,
+                          "Cannot write %s/%s: %s. Trying again after the next census; nothing is lost while the daemon runs", m->options.state_dir, file,
+                          strerror(-error));
 }
 
 /* The whole file, newly allocated. -ENOENT: there is none. */
@@ -83,9 +90,9 @@ static void save(Manager *m, const char *name, ReplaceWrite write) {
         int r = replace_file(m->state_fd, name, 0640, write, m);
 
         if (r < 0)
-                complain(m, COMPLAINED_WRITE, name, r);
+                complain_write(m, name, r);
         else
-                m->state_complaints &= ~(uint64_t)COMPLAINED_WRITE;
+                m->cannot_write = false;
 }
 
 void manager_save_ages(Manager *m, bool now) {
@@ -96,7 +103,7 @@ void manager_save_ages(Manager *m, bool now) {
         if (!now && ages_count(m->ages) > AGES_MANY && boot_usec - m->ages_boot_usec < AGES_SELDOM_USEC)
                 return;
         save(m, AGES_FILE, write_ages);
-        m->ages_changed = m->state_complaints & COMPLAINED_WRITE;
+        m->ages_changed = m->cannot_write;
         m->ages_boot_usec = boot_usec;
 }
 
@@ -104,7 +111,24 @@ void manager_save_findings(Manager *m) {
         if (m->state_fd < 0 || !m->findings_unwritten || probe_facts(m->probe)->boot_id[0] == '\0')
                 return;
         save(m, FINDINGS_FILE, write_findings);
-        m->findings_unwritten = m->state_complaints & COMPLAINED_WRITE;
+        m->findings_unwritten = m->cannot_write;
+}
+
+static int write_counts(FILE *f, const void *userdata) {
+        const Manager *m = userdata;
+
+        return events_counts_write(&m->snapshot.events, f, probe_facts(m->probe)->boot_id);
+}
+
+void manager_save_counts(Manager *m) {
+        const EventsCounts *now = &m->snapshot.events;
+
+        if (m->state_fd < 0 || !m->snapshot.events_known || memcmp(now, &m->events_written, sizeof(*now)) == 0 ||
+            probe_facts(m->probe)->boot_id[0] == '\0')
+                return;
+        save(m, COUNTS_FILE, write_counts);
+        if (!m->cannot_write)
+                m->events_written = *now;
 }
 
 typedef int (*parse_fn)(Manager *m, const char *text, size_t len, unsigned *ret_line);
@@ -115,6 +139,20 @@ static int parse_ages(Manager *m, const char *text, size_t len, unsigned *ret_li
 
 static int parse_findings(Manager *m, const char *text, size_t len, unsigned *ret_line) {
         return findings_parse(m->findings, text, len, probe_facts(m->probe)->boot_id, ret_line);
+}
+
+/* What the programs counted since then belongs to the first interval; they have to be the same ones. */
+static int parse_counts(Manager *m, const char *text, size_t len, unsigned *ret_line) {
+        EventsCounts told = {}, now = {};
+        int r = events_counts_parse(&told, text, len, probe_facts(m->probe)->boot_id);
+
+        *ret_line = 1;
+        if (r < 0 || !m->events || events_origin(m->events) != EVENTS_ADOPTED || events_counts(m->events, &now) < 0)
+                return r;
+        if (told.created <= now.created && told.removed <= now.removed && told.released <= now.released && told.lost_deaths <= now.lost_deaths &&
+            told.lost_records <= now.lost_records)
+                m->snapshot.events = told;
+        return 0;
 }
 
 static void load(Manager *m, const char *name, parse_fn parse) {
@@ -132,11 +170,13 @@ static void load(Manager *m, const char *name, parse_fn parse) {
                 return;
         if (r >= 0)
                 r = parse(m, text, len, &line);
-        if (r == -EBADMSG)
-                (void)journal_log(m->journal, JOURNAL_STATE, NULL, "%s/%s is damaged from line %u on: what stands before was taken, the rest is unknown",
-                                  m->options.state_dir, name, line);
-        else if (r < 0 && r != -ENOENT && r != -ESTALE)
-                complain(m, COMPLAINED_READ, name, r);
+        if (r == -EBADMSG) {
+                (void)journal_log(m->journal, JOURNAL_STATE, NULL, "%s/%s is damaged from line %u on: what stands before was taken, the rest is unknown. %s",
+                                  m->options.state_dir, name, line, describe_loss(name));
+                /* Once is enough. */
+                m->ages_changed = m->findings_unwritten = true;
+        } else if (r < 0 && r != -ENOENT && r != -ESTALE)
+                complain_read(m, name, r);
 }
 
 int manager_open_state(Manager *m) {
@@ -170,6 +210,7 @@ void manager_load_state(Manager *m) {
         if (m->state_fd >= 0 && probe_facts(m->probe)->boot_id[0] != '\0') {
                 load(m, AGES_FILE, parse_ages);
                 load(m, FINDINGS_FILE, parse_findings);
+                load(m, COUNTS_FILE, parse_counts);
         }
         if (!m->conf->conf.history)
                 return;

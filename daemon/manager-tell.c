@@ -35,9 +35,9 @@ static const char *describe_events(const Manager *m) {
         case EVENTS_ADOPTED:
                 return "life events go on where the last run left them";
         case EVENTS_DRAINED:
-                return "life events begin anew, with the ages that another version had written down";
+                return "life events begin anew, with the ages that were in the store";
         case EVENTS_DISCARDED:
-                return "life events begin anew, what another version had left cannot be read";
+                return "life events begin anew, what is in the store cannot be read";
         default:
                 return "life events begin now";
         }
@@ -74,7 +74,8 @@ static void tell_rate(Manager *m, const char *name, const Rate *rate) {
 void manager_tell_rates(Manager *m, size_t most) {
         _cleanup_(freep) const Rate **list = NULL;
         const Rate *others = rates_others(m->rates);
-        uint64_t now = manager_now(CLOCK_BOOTTIME), n_others;
+        uint64_t now = manager_now(CLOCK_BOOTTIME), n_others, lost;
+        EventsCounts counts = {};
         char span[64];
         size_t n;
 
@@ -86,7 +87,8 @@ void manager_tell_rates(Manager *m, size_t most) {
         if (rates_list(m->rates, &list, &n) < 0)
                 return;
         n_others = others->total[SW_EVENT_CREATED] + others->total[SW_EVENT_REMOVED] + others->total[SW_EVENT_RELEASED];
-        if (n == 0 && n_others == 0) {
+        lost = events_counts(m->events, &counts) < 0 ? 0 : counts.lost_records - m->records_lost_before;
+        if (n == 0 && n_others == 0 && lost == 0) {
                 (void)journal_log(m->journal, JOURNAL_RATES, NULL, "No memory cgroup was made or removed since the start");
                 return;
         }
@@ -102,4 +104,7 @@ void manager_tell_rates(Manager *m, size_t most) {
         }
         if (n_others > 0)
                 tell_rate(m, "All others, and those whose name is not known", others);
+        if (lost > 0)
+                (void)journal_log(m->journal, JOURNAL_RATES, NULL,
+                                  "Not among these: %" PRIu64 " events whose names found no room. The metrics count them: shrinkwatch_memcg_events_total", lost);
 }

@@ -322,9 +322,6 @@ static void fill_snapshot(Manager *m) {
         m->snapshot.rates = m->rates;
         m->snapshot.memory_bytes = m->memory_bytes;
         m->snapshot.started_usec = manager_now(CLOCK_REALTIME);
-        /* What adopted programs counted before is not of the first interval. */
-        if (m->events)
-                (void)events_counts(m->events, &m->snapshot.events);
 }
 
 int manager_new(Manager **ret, const ManagerOptions *options) {
@@ -337,6 +334,7 @@ int manager_new(Manager **ret, const ManagerOptions *options) {
         if (!m)
                 return -ENOMEM;
         m->state_fd = -1;
+        m->events_written.created = UINT64_MAX; /* as no counters are */
         m->options = *options;
         m->memory_bytes = conf_memory_bytes();
         paths.memory_bytes = m->memory_bytes;
@@ -381,6 +379,10 @@ int manager_new(Manager **ret, const ManagerOptions *options) {
                 return r;
         }
 
+        /* What adopted programs counted before is not of the first interval, but for what a state file says of it. */
+        if (m->events)
+                (void)events_counts(m->events, &m->snapshot.events);
+        m->records_lost_before = m->snapshot.events.lost_records;
         manager_load_state(m);
         r = storm_resume(m->storm, m->findings);
         if (r < 0)

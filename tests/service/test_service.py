@@ -4,14 +4,17 @@
 
 import json
 import os
+import pathlib
 import re
+import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import time
 
-from servicetest import ROOT, Daemon, bench, boot_usec, check, equal, finish, note, wait_for
+from servicetest import DAEMON, ROOT, Daemon, bench, boot_usec, check, equal, finish, note, pumps, wait_for
 
 CTL = os.environ.get("SHRINKWATCHCTL", str(ROOT / "build" / "ctl" / "shrinkwatchctl"))
 
@@ -276,6 +279,73 @@ def test_rates(b):
     b.supervisor.empty()
 
 
+def test_losses(b):
+    """Removals that found no room while nobody was there: told, as long as an age is missing for it, and in the totals."""
+    b.write_conf()
+    b.conf.write_text(b.conf.read_text() + "[Events]\nDeathsMax=1024\n[Limits]\nDegradedMinAgeSec=0\n")
+    daemon = b.start()
+    b.next_census()
+    before = b.metrics()
+    lost, removed = 'shrinkwatch_events_lost_total{what="deaths"}', 'shrinkwatch_memcg_events_total{event="removed"}'
+    daemon.end()
+    for i in range(2003):
+        os.rmdir(b.cgroups.make(f"loss-{i}"))
+    window = b.cgroups.pinned("loss-pinned")
+    told = len(b.journal.read())
+    daemon = b.start()
+    raised = wait_for(lambda: b.journal.told("degraded", "raised"))
+    check("lost times are told after a restart", raised and b"1 age of" in raised[0]["MESSAGE"], b.journal.messages(told))
+    b.next_census(3)
+    after = b.metrics()
+    check(f"{after[lost] - before[lost]:.0f} were lost", after[lost] - before[lost] >= 2004 - 1024, after)
+    equal("removals counted", after[removed] - before[removed], 2004)
+    equal("it is degraded", (after["shrinkwatch_degraded"], len(b.journal.told("degraded", "raised"))), (1, 1))
+    equal("the one that stayed has no exact age", since_of(b, (window[0], boot_usec())), (0, 1))
+    # Another restart: what was accounted for is not told again.
+    b.cgroups.release("loss-pinned")
+    cleared = wait_for(lambda: b.next_census() or b.journal.told("degraded", "cleared"))
+    equal("over, when nothing lacks an age for it", len(cleared), 1)
+    daemon.end(signal.SIGKILL)
+    daemon = b.start()
+    b.next_census(2)
+    equal("after a crash it is not told again", len(b.journal.told("degraded", "raised")), 1)
+    # Names that found no room in the ring
+    daemon.child.send_signal(signal.SIGSTOP)
+    for i in range(3001):
+        os.rmdir(b.cgroups.make(f"loss-{i}"))
+    told = len(b.journal.read())
+    daemon.child.send_signal(signal.SIGCONT)
+    daemon.child.send_signal(signal.SIGUSR1)
+    names = wait_for(lambda: [m for m in b.journal.messages(told) if "events whose names found no room" in m])
+    check("SIGUSR1 says what its numbers lack", names, b.journal.messages(told))
+    daemon.end()
+    b.supervisor.empty()
+
+
+def test_stalled_journal(b):
+    """Nobody reads the journal's socket: censuses go on, and SIGTERM ends the daemon."""
+    b.write_conf()
+    daemon = b.start()
+    pumps[:] = [b.supervisor.read]
+    filler = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    filler.setblocking(False)
+    try:
+        for _ in range(100000):
+            filler.sendto(b"MESSAGE=full", "/run/systemd/journal/socket")
+        check("the journal's queue is full", False)
+    except BlockingIOError:
+        check("the journal's queue is full", True)
+    for _ in range(5):
+        daemon.child.send_signal(signal.SIGUSR1)
+        time.sleep(0.1)
+    b.next_census(2)
+    before = b.censuses()
+    check("censuses go on", wait_for(lambda: b.censuses() > before))
+    equal("exit status after SIGTERM", daemon.end(), 0)
+    pumps[:] = [b.journal.read, b.supervisor.read]
+    b.supervisor.empty()
+
+
 def test_command_line(b):
     daemon = Daemon(b.supervisor, ["--no-such-option"])
     equal("exit status of a bad option", daemon.end(0), 2)
@@ -309,8 +379,35 @@ def test_second(b):
     b.supervisor.empty()
 
 
+def test_check_config(b):
+    """As root: what the service's user cannot read, it will not read."""
+    passwd = b.directory / "passwd"
+    passwd.write_text(pathlib.Path("/etc/passwd").read_text() + f"shrinkwatch:x:64998:{USER}::/:/bin/false\n")
+    subprocess.run(["mount", "--bind", str(passwd), "/etc/passwd"], check=True)
+    directory = pathlib.Path("/run/shrinkwatch/shrinkwatchd.conf.d")
+    directory.mkdir(parents=True)
+    good = directory / "10-good.conf"
+    good.write_text("[Limits]\nDyingOn=7\n")
+    daemon = Daemon(b.supervisor, ["--check-config"])
+    check("--check-config of what everybody can read", daemon.end(0) == 0, daemon.errors())
+    good.chmod(0o600)
+    daemon = Daemon(b.supervisor, ["--check-config"])
+    check("--check-config of what root alone can read", daemon.end(0) == 1 and "Permission denied" in daemon.errors(), daemon.errors())
+    good.rename(directory / "20-\033[31m.conf")
+    daemon = Daemon(b.supervisor, ["--check-config"])
+    check("a name is shown escaped", daemon.end(0) == 1 and "20-\\x1b[31m.conf" in daemon.errors() and "\033" not in daemon.errors(), daemon.errors())
+    shutil.rmtree("/run/shrinkwatch")
+    subprocess.run(["umount", "/etc/passwd"], check=True)
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([DAEMON, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    check("output that is lost is a failure", done.returncode == 1 and "cannot write the output" in done.stderr, done)
+    daemon = Daemon(b.supervisor, ["--state="])
+    equal("exit status of an empty --state=", daemon.end(0), 2)
+
+
 PARTS = {
-    "start": (test_command_line, test_start, test_second, test_rates),
+    "losses": (test_losses, test_stalled_journal),
+    "start": (test_command_line, test_check_config, test_start, test_second, test_rates),
     "finding": (test_finding,),
     "ages": (test_ages,),
     "reload": (test_reload,),

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "check.h"
 #include "journal.h"
@@ -239,6 +240,43 @@ static void child_gone(void) {
         journal_free(j);
 }
 
+/* journald is there and does not read: the daemon goes on, and says later how much was not told. */
+static void child_stalled(void) {
+        int fd = enter(true), err = pipe_stderr();
+        struct timespec begin, end;
+        unsigned failed = 0, n_read = 0;
+        bool told = false;
+        Journal *j;
+
+        CHECK(journal_new(&j, NULL, NULL) == 0);
+        CHECK(clock_gettime(CLOCK_MONOTONIC, &begin) == 0);
+        /* More than any queue takes (net.unix.max_dgram_qlen). */
+        while (journal_log(j, JOURNAL_STATE, NULL, "nobody reads") == 0 && journal_sent(j) < 100000)
+                ;
+        for (; failed < 20; failed++)
+                CHECK(journal_log(j, JOURNAL_STATE, NULL, "nobody reads") == -EAGAIN);
+        CHECK(clock_gettime(CLOCK_MONOTONIC, &end) == 0);
+        CHECK(end.tv_sec - begin.tv_sec < 30); /* that it did not wait for ever; 21 waits of half a second would be 10 s */
+        CHECK(journal_failed(j) == failed + 1);
+
+        for (; n_read < 100000; n_read++)
+                if (recv(fd, (char[1]){ 0 }, 1, MSG_DONTWAIT) < 0)
+                        break;
+        CHECK(n_read > 0);
+        CHECK(journal_log(j, JOURNAL_STATE, NULL, "somebody reads") == 0);
+        for (unsigned i = 0; i < 2; i++) {
+                bool file;
+                size_t n;
+                char *data = receive(fd, &n, &file);
+
+                told |= has(data, n, "MESSAGE_ID", journal_message_id(JOURNAL_LOST)) && memmem(data, n, "21 messages did not", 19);
+                free(data);
+        }
+        CHECK(told);
+        close(err);
+        journal_free(j);
+}
+
 static void child_none(void) {
         int err;
         Journal *j;
@@ -292,6 +330,10 @@ static void test_gone(_unused_ void **state) {
         run(child_gone);
 }
 
+static void test_stalled(_unused_ void **state) {
+        run(child_stalled);
+}
+
 static void test_none(_unused_ void **state) {
         run(child_none);
 }
@@ -317,6 +359,7 @@ int main(void) {
                 cmocka_unit_test(test_native),
                 cmocka_unit_test(test_large),
                 cmocka_unit_test(test_gone),
+                cmocka_unit_test(test_stalled),
                 cmocka_unit_test(test_none),
                 cmocka_unit_test(test_stream),
         };
