@@ -54,6 +54,9 @@ _shrinkwatchctl() {
         [show]=''
         [creators]="-n --limit= $table"
         [estimate]='-m --model= --memcgs'
+        [status]=''
+        [monitor]=''
+        [watch]=''
         [support]='-H --noheadings'
         [config]='-H --noheadings --file= --root='
     )
@@ -123,7 +126,7 @@ _shrinkwatchctl() {
     case $verb in
         '')
             COMPREPLY=($(compgen -W "${!options[*]}" -- "$cur")) ;;
-        show)
+        show | watch)
             # Dying ones have no directory: their serials are in the census.
             _shrinkwatchctl_cgroups "$cur" ;;
     esac

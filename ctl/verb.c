@@ -11,6 +11,11 @@
 
 const Verb verbs[] = {
         {
+                .name = "status",
+                .help = "what shrinkwatchd knows of this host: the page to look at first",
+                .run = verb_status,
+        },
+        {
                 .name = "census",
                 .help = "all memory cgroups, in the order of the tree",
                 .accepts = SELECTING | TABULAR,
@@ -57,6 +62,17 @@ const Verb verbs[] = {
                 .help = "what the configuration of shrinkwatchd says, and where",
                 .accepts = OPTION_BIT(OPTION_NOHEADINGS) | OPTION_BIT(OPTION_FILE) | OPTION_BIT(OPTION_ROOT),
                 .run = verb_config,
+        },
+        {
+                .name = "monitor",
+                .help = "what shrinkwatchd finds and what is over, as it happens",
+                .run = verb_monitor,
+        },
+        {
+                .name = "watch",
+                .argument = "PATH",
+                .help = "one subtree as shrinkwatchd sees it, a line for each change",
+                .run = verb_watch,
         },
 };
 const size_t n_verbs = ELEMENTSOF(verbs);

@@ -28,3 +28,6 @@ ExitCode verb_creators(const Options *options);
 ExitCode verb_estimate(const Options *options);
 ExitCode verb_support(const Options *options);
 ExitCode verb_config(const Options *options);
+ExitCode verb_status(const Options *options);
+ExitCode verb_monitor(const Options *options);
+ExitCode verb_watch(const Options *options);
