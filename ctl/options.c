@@ -139,7 +139,7 @@ static ExitCode take_value(Options *o, OptionId id, const char *value) {
 
 /* What stands on the line fits together, and with the verb. */
 static ExitCode check(const Options *o, const Verb *verb) {
-        unsigned strange = o->given & ~(OPTION_COMMON | verb->accepts);
+        unsigned strange = o->given & ~verb_options(verb);
 
         if (strange)
                 return exit_complain(CTL_EXIT_USAGE, "--%s does not apply to '%s'. Try 'shrinkwatchctl %s --help'",

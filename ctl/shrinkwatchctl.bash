@@ -115,6 +115,8 @@ _shrinkwatchctl() {
 
     if [[ $cur == -* ]]; then
         if [[ $verb ]]; then
+            # What asks the daemon and nothing else.
+            [[ $verb == monitor || $verb == watch ]] && common=${common/ --direct/}
             COMPREPLY=($(compgen -W "${options[$verb]} $common" -- "$cur"))
         else
             COMPREPLY=($(compgen -W "$select $table -m --model= --memcgs --file= --root= $common" -- "$cur"))

@@ -218,13 +218,11 @@ static int match(Monitor *mon, const char *path, const char *interface, const ch
         return sd_bus_match_signal(mon->bus, NULL, CLIENT_NAME, path, interface, member, fn, mon);
 }
 
-static ExitCode begin(Monitor *mon, const Options *options, const char *what) {
+static ExitCode begin(Monitor *mon, const Options *options) {
         ExitCode code;
         Watch w;
         int r;
 
-        if (option_given(options, OPTION_DIRECT))
-                return exit_complain(CTL_EXIT_USAGE, "%s asks the daemon: there is no --direct for it. 'top --watch=SEC' reads the kernel again and again", what);
         format_detect(&mon->format, option_given(options, OPTION_BYTES));
         mon->json = option_given(options, OPTION_JSON);
         r = watch_begin(&w, 1);
@@ -252,7 +250,7 @@ static ExitCode loop(Monitor *mon) {
 ExitCode verb_monitor(const Options *options) {
         json_t *properties = NULL;
         Monitor mon = {};
-        ExitCode code = begin(&mon, options, "monitor");
+        ExitCode code = begin(&mon, options);
         int r = 0;
 
         if (code == CTL_EXIT_OK) {
@@ -313,7 +311,7 @@ static ExitCode watch_path(Monitor *mon, const char *path, sd_bus_message **ret_
 ExitCode verb_watch(const Options *options) {
         sd_bus_message *reply = NULL;
         Monitor mon = {};
-        ExitCode code = begin(&mon, options, "watch");
+        ExitCode code = begin(&mon, options);
 
         if (code == CTL_EXIT_OK)
                 code = watch_path(&mon, strip_mount(options->argument), &reply);

@@ -66,12 +66,14 @@ const Verb verbs[] = {
         {
                 .name = "monitor",
                 .help = "what shrinkwatchd finds and what is over, as it happens",
+                .refuses = OPTION_BIT(OPTION_DIRECT),
                 .run = verb_monitor,
         },
         {
                 .name = "watch",
                 .argument = "PATH",
                 .help = "one subtree as shrinkwatchd sees it, a line for each change",
+                .refuses = OPTION_BIT(OPTION_DIRECT),
                 .run = verb_watch,
         },
 };
@@ -132,7 +134,7 @@ void verb_print_help(const Verb *verb) {
         }
         (void)printf("Usage: shrinkwatchctl %s [OPTION...]%s%s\n\nPrints %s.\n", verb->name, verb->argument ? " " : "",
                      verb->argument ? verb->argument : "", verb->help);
-        print_options(OPTION_COMMON | verb->accepts);
+        print_options(verb_options(verb));
         if (verb->columns)
                 print_columns(verb);
 }
