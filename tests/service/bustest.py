@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A system bus of the test's own, with the policy that is installed, and a client on it."""
+"""A system bus of the test's own, with the policy that is installed, a client on it, and the daemon."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -10,12 +11,20 @@ import dbus
 import dbus.bus
 from dbus.mainloop.glib import DBusGMainLoop
 from gi.repository import GLib
-from servicetest import ROOT, wait_for
+from servicetest import ROOT, Daemon, bench, boot_usec, check, finish, note, pumps, wait_for
+from test_service import USER, Bench
 
 NAME = "org.shrinkwatch1"
 MANAGER = NAME + ".Manager"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 UNKNOWN = 2**64 - 1
+
+LAST = """
+[Bus]
+WatchSubtrees={watch}
+"""
+# A user without any right.
+OTHER = 2
 
 # What Debian's /usr/share/dbus-1/system.conf says of who may what.
 CONF = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
@@ -153,3 +162,55 @@ def as_user(uid, *command, address=None):
 
 def xml_files():
     return sorted((pathlib.Path(ROOT) / "docs").glob("org.shrinkwatch1.*.xml"))
+
+
+class BusBench(Bench):
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.broker = Broker(self.directory, USER)
+        self.broker.start()
+        self.client = None
+
+    def start(self, watch=None, more=""):
+        self.write_conf()
+        self.conf.write_text(self.conf.read_text() + LAST.format(watch=watch or f"{self.cgroups.name}/watched-*") + more)
+        ready = self.supervisor.count("READY=1")
+        daemon = Daemon(self.supervisor, ["--config", str(self.conf), "--state", str(self.state)], user=USER,
+                        environment={"DBUS_SYSTEM_BUS_ADDRESS": self.broker.address})
+        if not check("it gets ready", daemon.ready(ready + 1), daemon.errors()):
+            daemon.end()
+            finish()
+        self.connect()
+        if not check("its name is on the bus", wait_for(self.client.has_name), self.journal.messages()):
+            daemon.end()
+            finish()
+        return daemon
+
+    def connect(self):
+        self.client = Client(self.broker.address)
+        pumps[:] = [self.journal.read, self.supervisor.read, self.client.pump]
+
+    def close(self):
+        if self.client:
+            pumps[:] = [self.journal.read, self.supervisor.read]
+            with contextlib.suppress(dbus.DBusException):
+                self.client.close()
+        self.broker.stop()
+
+    def path(self, name):
+        return f"/{self.cgroups.name}/{name}"
+
+
+def main(tests):
+    """Each with a bus of its own."""
+    begin = boot_usec()
+    for test in tests:
+        with bench() as parts:
+            b = BusBench(*parts)
+            try:
+                test(b)
+            finally:
+                b.close()
+                b.supervisor.empty()
+    note(f"{(boot_usec() - begin) / 1e6:.1f} s")
+    finish()
