@@ -26,7 +26,7 @@ const OptionSpec option_specs[_OPTION_MAX] = {
         [OPTION_ROOT] = { "root", 0, "DIR", "look for files of configuration below DIR" },
         [OPTION_BYTES] = { "bytes", 'b', NULL, "print sizes in bytes, not in K, M, G" },
         [OPTION_JSON] = { "json", 'J', NULL, "print JSON" },
-        [OPTION_DIRECT] = { "direct", 0, NULL, "read the kernel itself (this is the default)" },
+        [OPTION_DIRECT] = { "direct", 0, NULL, "read the kernel itself, do not ask shrinkwatchd" },
         [OPTION_HELP] = { "help", 'h', NULL, "print this help; after a verb, the help of the verb" },
         [OPTION_VERSION] = { "version", 'V', NULL, "print the version" },
 };
@@ -139,7 +139,7 @@ static ExitCode take_value(Options *o, OptionId id, const char *value) {
 
 /* What stands on the line fits together, and with the verb. */
 static ExitCode check(const Options *o, const Verb *verb) {
-        unsigned strange = o->given & ~(OPTION_COMMON | verb->accepts);
+        unsigned strange = o->given & ~verb_options(verb);
 
         if (strange)
                 return exit_complain(CTL_EXIT_USAGE, "--%s does not apply to '%s'. Try 'shrinkwatchctl %s --help'",

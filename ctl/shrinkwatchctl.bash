@@ -54,6 +54,9 @@ _shrinkwatchctl() {
         [show]=''
         [creators]="-n --limit= $table"
         [estimate]='-m --model= --memcgs'
+        [status]=''
+        [monitor]=''
+        [watch]=''
         [support]='-H --noheadings'
         [config]='-H --noheadings --file= --root='
     )
@@ -112,6 +115,8 @@ _shrinkwatchctl() {
 
     if [[ $cur == -* ]]; then
         if [[ $verb ]]; then
+            # What asks the daemon and nothing else.
+            [[ $verb == monitor || $verb == watch ]] && common=${common/ --direct/}
             COMPREPLY=($(compgen -W "${options[$verb]} $common" -- "$cur"))
         else
             COMPREPLY=($(compgen -W "$select $table -m --model= --memcgs --file= --root= $common" -- "$cur"))
@@ -123,7 +128,7 @@ _shrinkwatchctl() {
     case $verb in
         '')
             COMPREPLY=($(compgen -W "${!options[*]}" -- "$cur")) ;;
-        show)
+        show | watch)
             # Dying ones have no directory: their serials are in the census.
             _shrinkwatchctl_cgroups "$cur" ;;
     esac

@@ -11,6 +11,11 @@
 
 const Verb verbs[] = {
         {
+                .name = "status",
+                .help = "what shrinkwatchd knows of this host: the page to look at first",
+                .run = verb_status,
+        },
+        {
                 .name = "census",
                 .help = "all memory cgroups, in the order of the tree",
                 .accepts = SELECTING | TABULAR,
@@ -57,6 +62,19 @@ const Verb verbs[] = {
                 .help = "what the configuration of shrinkwatchd says, and where",
                 .accepts = OPTION_BIT(OPTION_NOHEADINGS) | OPTION_BIT(OPTION_FILE) | OPTION_BIT(OPTION_ROOT),
                 .run = verb_config,
+        },
+        {
+                .name = "monitor",
+                .help = "what shrinkwatchd finds and what is over, as it happens",
+                .refuses = OPTION_BIT(OPTION_DIRECT),
+                .run = verb_monitor,
+        },
+        {
+                .name = "watch",
+                .argument = "PATH",
+                .help = "one subtree as shrinkwatchd sees it, a line for each change",
+                .refuses = OPTION_BIT(OPTION_DIRECT),
+                .run = verb_watch,
         },
 };
 const size_t n_verbs = ELEMENTSOF(verbs);
@@ -116,7 +134,7 @@ void verb_print_help(const Verb *verb) {
         }
         (void)printf("Usage: shrinkwatchctl %s [OPTION...]%s%s\n\nPrints %s.\n", verb->name, verb->argument ? " " : "",
                      verb->argument ? verb->argument : "", verb->help);
-        print_options(OPTION_COMMON | verb->accepts);
+        print_options(verb_options(verb));
         if (verb->columns)
                 print_columns(verb);
 }

@@ -69,6 +69,7 @@ static void store(ConfLoader *l, const ConfKey *k, const Value *v) {
                 *(bool *)member = v->number;
                 break;
         case CONF_PATH:
+        case CONF_PATTERNS:
                 if (!*v->text)
                         break;
                 *(char **)member = strdup(v->text);
@@ -196,6 +197,7 @@ ConfResult *conf_free(ConfResult *r) {
         for (size_t i = 0; i < r->conf.limits.n_subtrees; i++)
                 free(r->conf.limits.subtrees[i].pattern);
         free(r->conf.limits.subtrees);
+        free(r->conf.watch);
         free(r->conf.textfile);
         free(r);
         return NULL;

@@ -99,6 +99,13 @@ static const ConfKey keys[] = {
           "service's runtime directory, /run/shrinkwatch; without systemd, to none. /dev/null: to none.",
           .type = CONF_PATH, AT(textfile) },
 
+        { "Bus", "Bus", "yes", TAKES_BOOL,
+          "Be on the system bus as org.shrinkwatch1. A change takes a restart.",
+          .type = CONF_BOOL, .max = 1, AT(bus) },
+        { "Bus", "WatchSubtrees", "machine.slice/*", "patterns of paths, a blank between two",
+          "Have an object on the bus, with properties that change, for each live memory cgroup that one of these matches.",
+          .type = CONF_PATTERNS, AT(watch) },
+
         { "History", "History", "yes", TAKES_BOOL,
           "Keep the totals of every census of a day, and of one an hour of three months, over restarts.",
           .type = CONF_BOOL, .max = 1, AT(history) },
@@ -196,6 +203,9 @@ int conf_key_parse(const ConfKey *k, const char *value, uint64_t memory_bytes, u
         case CONF_PATH:
                 r = check_path(value);
                 break;
+        case CONF_PATTERNS:
+                r = 0; /* any text is a pattern of something */
+                break;
         }
         if (r < 0)
                 return r;
@@ -243,7 +253,7 @@ static size_t distance(const char *a, const char *b) {
 static bool is_near(const char *word, size_t d) {
         size_t len = strlen(word);
 
-        return d <= (len / 4 > 3 ? len / 4 : 3);
+        return d < len && d <= (len / 4 > 3 ? len / 4 : 3);
 }
 
 const ConfKey *conf_key_nearest(const char *section, const char *key) {

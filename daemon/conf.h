@@ -29,6 +29,9 @@ typedef struct Conf {
         bool marks;              /* CgroupAttributes=yes: user.shrinkwatch.overhead of root-owned cgroups */
         /* [Metrics] */
         char *textfile;          /* TextFile=: NULL: in the runtime directory, if there is one; "/dev/null": none is written */
+        /* [Bus] */
+        bool bus;                /* Bus=yes */
+        char *watch;             /* WatchSubtrees=: patterns of paths, a blank between two */
         /* [History] */
         bool history;            /* History=yes */
         uint64_t trend_usec;     /* TrendSec=1h */
@@ -43,6 +46,7 @@ typedef enum ConfType {
         CONF_SPAN,
         CONF_SHARE,
         CONF_PATH,
+        CONF_PATTERNS,
 } ConfType;
 
 typedef struct ConfKey {

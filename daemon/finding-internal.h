@@ -27,6 +27,15 @@ typedef struct SubtreeWatch {
         Watch own;    /* the whole, by a limit of its own */
 } SubtreeWatch;
 
+/* A value, and what it is judged by. */
+typedef struct Measure {
+        FindingLimit limit; /* in force */
+        bool known;
+        bool at_least; /* of a census that is not complete */
+        bool own;
+        uint64_t value, bytes, units;
+} Measure;
+
 struct Findings {
         uint64_t next_id;
         Entry **standing; /* in the order of their ids */
@@ -41,20 +50,12 @@ struct Findings {
         size_t n_ended;
 
         Watch host[_FINDING_KIND_MAX];
+        Measure host_measure[_FINDING_KIND_MAX]; /* of the last census */
         SubtreeWatch *watches; /* in ascending serial */
         size_t n_watches;
         bool judged[_FINDING_KIND_MAX]; /* the last census could tell the whole value */
         uint64_t limits_digest;         /* of the last census */
 };
-
-/* A value, and what it is judged by. */
-typedef struct Measure {
-        FindingLimit limit; /* in force */
-        bool known;
-        bool at_least; /* of a census that is not complete */
-        bool own;
-        uint64_t value, bytes, units;
-} Measure;
 
 /* A live memcg that is above a limit, or was, or has a finding. */
 typedef struct Subtree {

@@ -130,6 +130,17 @@ const Finding *findings_find(const Findings *f, FindingKind kind, uint64_t seria
         return e ? &e->finding : NULL;
 }
 
+bool findings_above(const Findings *f, FindingKind kind, bool *ret_above, uint64_t *ret_value, uint64_t *ret_limit) {
+        const Measure *m = &f->host_measure[kind];
+
+        if (finding_kind_is_memcg(kind) || kind == FINDING_DEGRADED || !m->known || !m->limit.enabled)
+                return false;
+        *ret_above = f->host[kind].above;
+        *ret_value = m->value;
+        *ret_limit = m->limit.on;
+        return true;
+}
+
 size_t findings_count_kind(const Findings *f, FindingKind kind) {
         return (size_t)kind < _FINDING_KIND_MAX ? f->count[kind] : 0;
 }
@@ -501,6 +512,7 @@ static void commit(Findings *f, Plan *p) {
         findings_sum_up(f);
         for (FindingKind kind = 0; kind < _FINDING_KIND_MAX; kind++) {
                 f->host[kind] = p->host_watch[kind];
+                f->host_measure[kind] = p->host[kind];
                 f->judged[kind] = finding_kind_is_memcg(kind) ? p->input->complete : p->host[kind].known && !p->host[kind].at_least;
         }
         f->limits_digest = digest_limits(p->limits);

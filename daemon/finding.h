@@ -166,6 +166,11 @@ const FindingChange *findings_changes(const Findings *f, size_t *ret_n);
 size_t findings_count(const Findings *f);
 const Finding *findings_get(const Findings *f, size_t i);
 const Finding *findings_find(const Findings *f, FindingKind kind, uint64_t serial);
+/*
+ * Whether a value of the host is above its limit, as of the last update, however long: it reached `on`, and did not fall below `off` since. False: it is
+ * not known, or there is no limit. Not of the degraded watcher, which has no value.
+ */
+bool findings_above(const Findings *f, FindingKind kind, bool *ret_above, uint64_t *ret_value, uint64_t *ret_limit);
 size_t findings_count_kind(const Findings *f, FindingKind kind);
 /* Overhead of the memcgs that findings of this kind are about, summed up: alloc bytes. A subtree inside another one counts once. */
 uint64_t findings_sum_bytes(const Findings *f, FindingKind kind);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <syslog.h>
 
 /* All entries are sent from one place of this file: CODE_FILE= and the like would tell nothing. */
 #define SD_JOURNAL_SUPPRESS_LOCATION
@@ -24,6 +25,7 @@ struct Journal {
         void *userdata;
         bool level_prefix; /* stderr is a stream to the journal, which reads "<4>" as a priority */
         bool echo;         /* somebody looks at stderr */
+        int level;         /* the lowest priority that is sent */
         uint64_t sent, failed;
         uint64_t lost; /* since the last entry that got through */
         int probe;     /* connected to the journal's socket, and never written to: it tells whether there is room. -1: not yet */
@@ -114,6 +116,7 @@ int journal_new(Journal **ret, journal_sink_t sink, void *userdata) {
 
         if (!j)
                 return -ENOMEM;
+        j->level = LOG_DEBUG;
         j->level_prefix = stderr_is_stream();
         j->sink = sink;
         j->userdata = userdata;
@@ -199,6 +202,8 @@ int journal_send(Journal *j, JournalMessage message, bool raised, JournalEntry *
         int priority = journal_priority(message, raised), r = -ENOMEM;
         const char *id = journal_message_id(message);
 
+        if (priority > j->level)
+                return 0;
         line = text ? escape_text(text, strlen(text), ESCAPE_TERMINAL, NULL) : NULL;
         if (line) {
                 journal_entry_put(e, "MESSAGE", line, strlen(line));
@@ -247,6 +252,18 @@ int journal_log(Journal *j, JournalMessage message, const char *const *fields, c
         r = journal_send(j, message, true, &e, text);
         journal_entry_done(&e);
         return r;
+}
+
+void journal_set_level(Journal *j, int level) {
+        j->level = level;
+}
+
+int journal_level(const Journal *j) {
+        return j->level;
+}
+
+bool journal_is_journal(const Journal *j) {
+        return j->sink;
 }
 
 uint64_t journal_sent(const Journal *j) {

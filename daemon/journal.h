@@ -39,6 +39,7 @@ typedef enum JournalMessage {
         JOURNAL_RELOAD_REFUSED, /* the configuration in force stays */
         JOURNAL_CENSUS_FAILED,  /* the first of all, or several in a row; the row's end is a JOURNAL_DEGRADED that is cleared */
         JOURNAL_RATES,      /* who makes and removes memory cgroups: on SIGUSR1 */
+        JOURNAL_BUS,        /* the name on the bus cannot be had */
         JOURNAL_LOST,       /* entries before this one did not get through: how many */
         JOURNAL_STATE,      /* a file of the state directory cannot be read or written */
         _JOURNAL_MESSAGE_MAX,
@@ -84,6 +85,10 @@ int journal_tell(Journal *j, const Snapshot *snapshot, const StormEntry *entry);
  */
 int journal_log(Journal *j, JournalMessage message, const char *const *fields, const char *format, ...) _printf_(4, 5);
 /* Entries since the start; those of them that the journal did not take. */
+/* Entries of a lower priority than this (LOG_DEBUG, all, at the start) are left out; and where entries go. */
+void journal_set_level(Journal *j, int level);
+int journal_level(const Journal *j);
+bool journal_is_journal(const Journal *j);
 uint64_t journal_sent(const Journal *j);
 uint64_t journal_failed(const Journal *j);
 

@@ -4,6 +4,7 @@
 
 #include <systemd/sd-event.h>
 
+#include "bus.h"
 #include "events.h"
 #include "history.h"
 #include "journal.h"
@@ -33,6 +34,7 @@ struct Manager {
         Rates *rates;
         History *history;
         Journal *journal;
+        Bus *bus; /* NULL: nobody wants it */
         FindingMark *marks; /* attributes of cgroups, in ascending serial */
         size_t n_marks;
         uint64_t marks_highest; /* serials up to this one were asked */

@@ -15,6 +15,9 @@
 #define RUSH_USEC (5 * USEC_PER_SEC)
 #define TIMER_ACCURACY_USEC (USEC_PER_SEC / 4)
 #define STATUS_BYTES 512
+/* Who asks for a census gets the last one when it is no older. */
+#define CENSUS_YOUNG_USEC USEC_PER_SEC
+#define BUS_PATTERNS_MAX 64
 #define RATES_TOLD 10
 
 uint64_t manager_now(clockid_t id) {
@@ -61,6 +64,24 @@ static int arm(Manager *m, uint64_t at_boot_usec) {
         return r;
 }
 
+/* What the configuration says beyond limits. */
+static void apply_conf(Manager *m) {
+        const FindingLimit *host = &m->conf->conf.limits.limit[FINDING_HOST];
+        _cleanup_(freep) char *text = m->conf->conf.watch ? strdup(m->conf->conf.watch) : NULL;
+        char *patterns[BUS_PATTERNS_MAX];
+        size_t n = 0;
+
+        m->snapshot.host_limit_bytes = host->enabled ? host->on : UINT64_MAX;
+        if (!m->bus)
+                return;
+        for (char *word = text ? text : NULL, *save = NULL; (word = strtok_r(word, " \t", &save)) != NULL && n < BUS_PATTERNS_MAX; word = NULL) {
+                word += strspn(word, "/");
+                if (*word)
+                        patterns[n++] = word;
+        }
+        (void)bus_set_patterns(m->bus, patterns, n);
+}
+
 static void reload(Manager *m) {
         _cleanup_(conf_freep) ConfResult *conf = NULL;
         char status[STATUS_BYTES];
@@ -87,6 +108,7 @@ static void reload(Manager *m) {
                                   events_changed ? ". Events= and DeathsMax= take effect with the next start" : "");
                 conf_free(m->conf);
                 m->conf = TAKE_PTR(conf);
+                apply_conf(m);
         }
         manager_format_status(m, status, sizeof(status));
         (void)service_ready(status);
@@ -106,7 +128,39 @@ static int take_census(Manager *m, char status[static STATUS_BYTES]) {
         m->census_boot_usec = manager_now(CLOCK_BOOTTIME);
         m->snapshot.interval_usec = interval(m);
         manager_format_status(m, status, STATUS_BYTES);
+        if (m->bus)
+                bus_update(m->bus);
         return r;
+}
+
+/* For the bus: as on_timer(). */
+static int take_census_now(void *userdata) {
+        Manager *m = userdata;
+        char status[STATUS_BYTES];
+        int r;
+
+        /* One that is as young as this is as good. */
+        if (m->reading && m->failed_in_row == 0 && manager_now(CLOCK_BOOTTIME) - m->census_boot_usec < CENSUS_YOUNG_USEC)
+                return 0;
+        m->rushed = false;
+        r = take_census(m, status);
+        (void)service_status(status);
+        (void)arm(m, m->census_boot_usec + m->snapshot.interval_usec);
+        return r;
+}
+
+static void on_bus_complaint(const char *text, void *userdata) {
+        Manager *m = userdata;
+
+        (void)journal_log(m->journal, JOURNAL_BUS, NULL, "%s", text);
+}
+
+static int new_bus(Manager *m) {
+        const BusHooks hooks = { .take_census = take_census_now, .complain = on_bus_complaint, .userdata = m };
+
+        if (!m->conf->conf.bus || m->options.once)
+                return 0;
+        return bus_new(&m->bus, m->event, m->journal, m->probe, &m->snapshot, &hooks);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -334,6 +388,10 @@ int manager_new(Manager **ret, const ManagerOptions *options) {
         if (r < 0)
                 return r;
         fill_snapshot(m);
+        r = new_bus(m);
+        if (r < 0)
+                return r;
+        apply_conf(m);
         *ret = TAKE_PTR(m);
         return 0;
 }
@@ -341,6 +399,7 @@ int manager_new(Manager **ret, const ManagerOptions *options) {
 Manager *manager_free(Manager *m) {
         if (!m)
                 return NULL;
+        bus_free(m->bus);
         reading_free(m->reading);
         free(m->degraded);
         free(m->marks);

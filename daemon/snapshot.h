@@ -25,6 +25,7 @@ typedef struct Snapshot {
         const Rates *rates;         /* events since the census before */
         HistoryTrend overhead_trend, dying_trend; /* over the last hour */
         uint64_t memory_bytes;   /* MemTotal */
+        uint64_t host_limit_bytes; /* HostOn=; UINT64_MAX: there is none */
         uint64_t boot_usec;      /* CLOCK_BOOTTIME when the last good census began */
         uint64_t time_usec;      /* CLOCK_REALTIME of the same */
         uint64_t interval_usec;  /* until the next one, as it is now */

@@ -87,7 +87,7 @@ static void test_table(_unused_ void **state) {
                 }
         }
         /* The sections are together; those of a subtree are the last three. */
-        assert_int_equal(sections, 6);
+        assert_int_equal(sections, 7);
         assert_string_equal(keys[n - 3].section, "Subtree");
         assert_string_equal(keys[n - 4].section, "History");
 }
@@ -105,6 +105,8 @@ static const char *other_value(const ConfKey *k) {
                 return "11min 30s";
         case CONF_SHARE:
                 return "7%";
+        case CONF_PATTERNS:
+                return "a.slice/* b/?";
         case CONF_PATH:
         default:
                 return "/a/b.prom";
@@ -129,6 +131,9 @@ static void assert_member(const void *base, const ConfKey *k) {
                 break;
         case CONF_SHARE:
                 assert_true(*(const uint64_t *)(const void *)member == 70000);
+                break;
+        case CONF_PATTERNS:
+                assert_string_equal(*(char *const *)(const void *)member, "a.slice/* b/?");
                 break;
         case CONF_PATH:
                 assert_string_equal(*(char *const *)(const void *)member, "/a/b.prom");

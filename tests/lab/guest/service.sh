@@ -227,6 +227,41 @@ service_versions() {
     swapoff -a && swapon /dev/zram0
 }
 
+bus_call() { busctl call org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Manager "$@"; }
+bus_get() { busctl get-property org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Manager "$1" | cut -d' ' -f2; }
+bus_up() { busctl status org.shrinkwatch1 >/dev/null 2>&1; }
+as_nobody() { setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"; }
+denied() { ! lab_text=$("$@" 2>&1) && case $lab_text in *denied* | *"uthenti"* | *"uthoriz"*) ;; *) note "$lab_text"; false ;; esac; }
+
+service_bus() {
+    check "the name is on the bus" wait_for 60 bus_up
+    bus_call TakeCensus >/dev/null
+    check_eq "memcgs on the bus and in a census" "$(bus_get Memcgs)" \
+        "$(shrinkwatchctl census --direct --json | grep -o '"memcgs": *[0-9]*' | head -n 1 | sed 's/.*: *//')"
+    check_eq "the unit of the daemon by its name" \
+        "$(bus_call GetUnit s $unit | grep -o '"memcgs" t [0-9]*')" '"memcgs" t 1'
+    check_eq "the memory cgroup of the daemon by its process" \
+        "$(bus_call GetByPid u "$(pid)" | grep -o '"path" s "[^"]*"')" "\"path\" s \"$(prop ControlGroup)\""
+    check "an ordinary user reads" as_nobody busctl get-property org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Manager Memcgs
+    check "an ordinary user's shrinkwatchctl status" as_nobody shrinkwatchctl status
+    check "polkit denies an ordinary user a census" denied as_nobody busctl call org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Manager TakeCensus
+    check "polkit denies an ordinary user a watch" denied as_nobody busctl call org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Manager Watch ay 2 47 97
+    printf 'polkit.addRule(function(action, subject) {\n    if (action.id == "org.shrinkwatch1.take-census" && subject.user == "nobody") return polkit.Result.YES;\n});\n' \
+        >/etc/polkit-1/rules.d/10-lab.rules
+    check "until a rule allows it" wait_for 30 as_nobody busctl call org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Manager TakeCensus
+    check "and nothing else" denied as_nobody busctl call org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Manager DumpByFileDescriptor
+    rm /etc/polkit-1/rules.d/10-lab.rules
+    check "systemctl sets the level of messages" systemctl service-log-level $unit warning
+    check_eq "it is" "$(systemctl service-log-level $unit)" warning
+    systemctl service-log-level $unit debug
+    check "it stops" systemctl stop $unit
+    check "asking for it starts it" wait_for 60 bus_get Memcgs
+    check "it is active" wait_for 60 active
+    check "the bus is restarted" systemctl restart dbus.service
+    check "it is on the new one" wait_for 60 bus_up
+    check "and was not restarted for it" active
+}
+
 service_reload() {
     check "a reload of a good file" conf "$QUICK" "[Limits]" "DyingOn=12345"
     check "is in force" eval 'shrinkwatchctl config | grep -q 12345'

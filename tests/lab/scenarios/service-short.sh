@@ -9,4 +9,5 @@ service_install
 service_sandbox
 service_swap
 service_kill
+service_bus
 service_remove

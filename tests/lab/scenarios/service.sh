@@ -15,4 +15,5 @@ service_watchdog
 service_reload
 service_trouble
 service_churn
+service_bus
 service_remove

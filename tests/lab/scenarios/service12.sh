@@ -12,4 +12,5 @@ service_kill
 service_restarts
 service_versions
 service_reload
+service_bus
 service_remove
