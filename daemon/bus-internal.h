@@ -145,7 +145,8 @@ struct Bus {
         sd_event_source *retry, *post;
         uint64_t retry_usec;
         bool ready;      /* there was a census */
-        bool registered; /* objects are there, and the name is asked for */
+        bool registered; /* objects are there */
+        bool asked;      /* for the name, and not refused */
         bool complained;
 
         BusSubtree *subtrees;

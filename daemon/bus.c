@@ -31,7 +31,7 @@ static void disconnect(Bus *b) {
         free(b->findings);
         b->findings = NULL;
         b->n_findings = 0;
-        b->registered = false;
+        b->registered = b->asked = false;
         if (b->bus)
                 (void)sd_bus_flush(b->bus);
         b->bus = sd_bus_close_unref(b->bus);
@@ -49,8 +49,10 @@ static int on_name(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret
         const sd_bus_error *error = sd_bus_message_get_error(m);
         Bus *b = userdata;
 
+        b->asked = !error;
         if (error)
-                bus_complain(b, "The name " BUS_NAME " cannot be had on the bus: %s. Is the bus's policy for it installed?", error->message ? error->message : error->name);
+                bus_complain(b, "The name " BUS_NAME " cannot be had on the bus: %s. Trying again after each census. Is the policy of the bus for it installed, and "
+                                "was the bus reloaded since its user was made?", error->message ? error->message : error->name);
         else {
                 b->retry_usec = RETRY_FIRST_USEC;
                 b->complained = false;
@@ -62,18 +64,22 @@ static int on_name(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret
 static void become_known(Bus *b) {
         int r = 0;
 
-        if (!b->bus || !b->ready || b->registered)
+        if (!b->bus || !b->ready)
                 return;
-        b->registered = true;
-        r = bus_manager_register(b);
-        if (r >= 0)
-                r = bus_finding_register(b);
-        if (r >= 0)
-                r = bus_subtree_register(b);
-        if (r >= 0)
-                r = bus_log_register(b);
-        if (r >= 0)
+        if (!b->registered) {
+                b->registered = true;
+                r = bus_manager_register(b);
+                if (r >= 0)
+                        r = bus_finding_register(b);
+                if (r >= 0)
+                        r = bus_subtree_register(b);
+                if (r >= 0)
+                        r = bus_log_register(b);
+        }
+        if (r >= 0 && !b->asked) {
+                b->asked = true;
                 r = sd_bus_request_name_async(b->bus, NULL, BUS_NAME, 0, on_name, b);
+        }
         if (r < 0)
                 bus_complain(b, "Cannot be on the bus: %s", strerror(-r));
 }
