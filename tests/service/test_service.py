@@ -300,7 +300,7 @@ def test_losses(b):
     after = b.metrics()
     check(f"{after[lost] - before[lost]:.0f} were lost", after[lost] - before[lost] >= 2004 - 1024, after)
     # Others remove cgroups on this host as well.
-    check(f"{after[removed] - before[removed]:.0f} removals were counted", 2004 <= after[removed] - before[removed] < 2104, after)
+    check(f"{after[removed] - before[removed]:.0f} removals were counted", after[removed] - before[removed] >= 2004, after)
     equal("it is degraded", (after["shrinkwatch_degraded"], len(b.journal.told("degraded", "raised"))), (1, 1))
     equal("those that stayed and have no exact age", since_of(b, (window[0], boot_usec()))[1], 1)
     # Another restart: what was accounted for is not told again.
