@@ -149,6 +149,20 @@ const Age *ages_all(const Ages *a, size_t *ret_n) {
         return a->all;
 }
 
+bool ages_oldest(const Ages *a, uint64_t *ret_boot_usec) {
+        uint64_t usec = UINT64_MAX;
+        const Age *all;
+        size_t n;
+
+        all = ages_all(a, &n);
+        for (size_t i = 0; i < n; i++)
+                if (all[i].boot_usec < usec)
+                        usec = all[i].boot_usec;
+        if (n > 0)
+                *ret_boot_usec = usec;
+        return n > 0;
+}
+
 /* What a census changes. */
 typedef struct Difference {
         Age *come;

@@ -38,6 +38,8 @@ bool ages_get(const Ages *a, uint64_t serial, Age *ret);
 size_t ages_count(const Ages *a);
 /* Entries in ascending serial, good until the next call that is not const. */
 const Age *ages_all(const Ages *a, size_t *ret_n);
+/* The time of the one that died first. False: there is none. */
+bool ages_oldest(const Ages *a, uint64_t *ret_boot_usec);
 
 /*
  * Brings the entries in line with a sealed census that began at boot_usec:

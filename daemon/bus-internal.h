@@ -79,8 +79,7 @@ typedef struct BusTotals {
         int complete, settled;
         const char *allocation;
         uint64_t findings_by_kind[_FINDING_KIND_MAX], finding_bytes_by_kind[_FINDING_KIND_MAX];
-        bool pins_known, writeback_known;
-        uint64_t pinned_memcgs[_PIN_CAUSE_MAX], pinned_bytes[_PIN_CAUSE_MAX];
+        PinSums pinned;
 } BusTotals;
 
 /* ------------------------------------------------------------------------------------------------------------- objects */

@@ -69,11 +69,12 @@ static int append_features(sd_bus_message *reply, const Bus *b) {
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-static int append_counts(sd_bus_message *reply, const uint64_t *values, size_t n, const char *(*name)(size_t i), const bool *known) {
+/* What is not known is left out. */
+static int append_counts(sd_bus_message *reply, const uint64_t *values, size_t n, const char *(*name)(size_t i)) {
         int r = sd_bus_message_open_container(reply, 'a', "{st}");
 
         for (size_t i = 0; i < n && r >= 0; i++)
-                if (!known || known[i])
+                if (values[i] != UINT64_MAX)
                         r = sd_bus_message_append(reply, "{st}", name(i), values[i]);
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
@@ -87,29 +88,19 @@ static const char *cause_name(size_t i) {
 }
 
 static int append_findings(sd_bus_message *reply, const Bus *b) {
-        return append_counts(reply, b->totals.findings_by_kind, _FINDING_KIND_MAX, kind_name, NULL);
+        return append_counts(reply, b->totals.findings_by_kind, _FINDING_KIND_MAX, kind_name);
 }
 
 static int append_finding_bytes(sd_bus_message *reply, const Bus *b) {
-        return append_counts(reply, b->totals.finding_bytes_by_kind, _FINDING_KIND_MAX, kind_name, NULL);
-}
-
-/* Half the devices are not known, and what they pin looks unexplained. */
-static int append_pins(sd_bus_message *reply, const Bus *b, const uint64_t *values) {
-        const BusTotals *t = &b->totals;
-        bool known[_PIN_CAUSE_MAX];
-
-        for (PinCause cause = 0; cause < _PIN_CAUSE_MAX; cause++)
-                known[cause] = t->pins_known && (t->writeback_known || (cause != PIN_WRITEBACK && cause != PIN_UNEXPLAINED));
-        return append_counts(reply, values, _PIN_CAUSE_MAX, cause_name, known);
+        return append_counts(reply, b->totals.finding_bytes_by_kind, _FINDING_KIND_MAX, kind_name);
 }
 
 static int append_pinned(sd_bus_message *reply, const Bus *b) {
-        return append_pins(reply, b, b->totals.pinned_memcgs);
+        return append_counts(reply, b->totals.pinned.memcgs, _PIN_CAUSE_MAX, cause_name);
 }
 
 static int append_pinned_bytes(sd_bus_message *reply, const Bus *b) {
-        return append_pins(reply, b, b->totals.pinned_bytes);
+        return append_counts(reply, b->totals.pinned.bytes, _PIN_CAUSE_MAX, cause_name);
 }
 
 PROPERTY(property_get_allocation, append_allocation)
@@ -205,42 +196,6 @@ int bus_manager_register(Bus *b) {
 
 /* -------------------------------------------------------------------------------------------------------------- update */
 
-static void sum_pins(BusTotals *t, const Reading *reading) {
-        const Census *c = reading->census;
-
-        t->pins_known = reading->pins;
-        t->writeback_known = reading->pins && pins_writeback_known(reading->pins);
-        for (uint32_t i = 0; i < c->n_memcgs && reading->pins; i++) {
-                bool seen[_PIN_CAUSE_MAX] = {};
-                const Pin *pins;
-                size_t n;
-
-                if (c->memcgs[i].state != CENSUS_DYING || !pins_get(reading->pins, i, &pins, &n))
-                        continue;
-                for (size_t k = 0; k < n; k++) {
-                        PinCause cause = pins[k].cause;
-
-                        if (seen[cause])
-                                continue;
-                        seen[cause] = true;
-                        t->pinned_memcgs[cause]++;
-                        t->pinned_bytes[cause] = add_sat_u64(t->pinned_bytes[cause], census_overhead(c->memcgs + i));
-                }
-        }
-}
-
-static uint64_t oldest(const Ages *ages) {
-        uint64_t usec = UINT64_MAX;
-        const Age *all;
-        size_t n;
-
-        all = ages_all(ages, &n);
-        for (size_t i = 0; i < n; i++)
-                if (all[i].boot_usec < usec)
-                        usec = all[i].boot_usec;
-        return usec;
-}
-
 static void fill_totals(const Bus *b, BusTotals *ret) {
         const Snapshot *s = b->snapshot;
         const Reading *reading = s->reading;
@@ -258,7 +213,7 @@ static void fill_totals(const Bus *b, BusTotals *ret) {
                 .censuses = s->censuses,
                 .censuses_failed = s->censuses_failed,
                 .censuses_incomplete = s->censuses_incomplete,
-                .dying_oldest_usec = oldest(s->ages),
+                .dying_oldest_usec = UINT64_MAX,
                 .events_created = s->events_known ? s->events.created : UINT64_MAX,
                 .events_lost_deaths = s->events_known ? s->events.lost_deaths : UINT64_MAX,
                 .events_lost_records = s->events_known ? s->events.lost_records : UINT64_MAX,
@@ -297,7 +252,12 @@ static void fill_totals(const Bus *b, BusTotals *ret) {
                 v.findings_by_kind[kind] = findings_count_kind(s->findings, kind);
                 v.finding_bytes_by_kind[kind] = findings_sum_bytes(s->findings, kind);
         }
-        sum_pins(&v, reading);
+        (void)ages_oldest(s->ages, &v.dying_oldest_usec);
+        if (reading->pins)
+                pins_sum(reading->pins, &v.pinned);
+        for (PinCause cause = 0; cause < _PIN_CAUSE_MAX; cause++)
+                if (!reading->pins || !pins_sum_known(reading->pins, cause))
+                        v.pinned.memcgs[cause] = v.pinned.bytes[cause] = UINT64_MAX;
         *ret = v;
 }
 
@@ -316,8 +276,8 @@ static void changed_names(const BusTotals *a, const BusTotals *b, char **names) 
         COMPARE(FindingBytesByKind, finding_bytes_by_kind)
         COMPARE(FindingsByKind, findings_by_kind)
         COMPARE(OverheadTrendPerHour, overhead_trend)
-        COMPARE(PinnedMemcgs, pinned_memcgs)
-        COMPARE(PinnedOverheadBytes, pinned_bytes)
+        COMPARE(PinnedMemcgs, pinned.memcgs)
+        COMPARE(PinnedOverheadBytes, pinned.bytes)
 #undef COMPARE
         names[n] = NULL;
 }

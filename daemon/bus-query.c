@@ -173,7 +173,7 @@ int bus_append_causes(sd_bus_message *m, const SubtreeSum *s) {
         for (PinCause cause = 0; cause < _PIN_CAUSE_MAX && r >= 0; cause++) {
                 if (!s->writeback_known && (cause == PIN_WRITEBACK || cause == PIN_UNEXPLAINED))
                         continue;
-                r = sd_bus_message_append(m, "{s(tt)}", pin_cause_to_string(cause), s->cause_memcgs[cause], s->cause_bytes[cause]);
+                r = sd_bus_message_append(m, "{s(tt)}", pin_cause_to_string(cause), s->causes.memcgs[cause], s->causes.bytes[cause]);
         }
         return r < 0 ? r : sd_bus_message_close_container(m);
 }

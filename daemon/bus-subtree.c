@@ -148,8 +148,7 @@ static void changed_names(const BusSubtreeValues *a, const BusSubtreeValues *b, 
         for (size_t i = 0; i < ELEMENTSOF(table); i++)
                 if (memcmp(table[i].a, table[i].b, table[i].size) != 0)
                         names[n++] = (char *)(uintptr_t)table[i].name;
-        if (memcmp(a->sum.cause_memcgs, b->sum.cause_memcgs, sizeof(a->sum.cause_memcgs)) != 0 ||
-            memcmp(a->sum.cause_bytes, b->sum.cause_bytes, sizeof(a->sum.cause_bytes)) != 0 || a->sum.writeback_known != b->sum.writeback_known)
+        if (memcmp(&a->sum.causes, &b->sum.causes, sizeof(a->sum.causes)) != 0 || a->sum.writeback_known != b->sum.writeback_known)
                 names[n++] = (char *)(uintptr_t)"ByCause";
         names[n] = NULL;
 }

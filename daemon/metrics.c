@@ -98,54 +98,26 @@ static void put_census(FILE *f, const Snapshot *s) {
 }
 
 /* Dying memcgs by what pins them. */
-static void put_pins(FILE *f, const Reading *reading) {
-        uint64_t memcgs[_PIN_CAUSE_MAX] = {}, bytes[_PIN_CAUSE_MAX] = {};
-        const Census *c = reading->census;
-        bool all = pins_writeback_known(reading->pins);
+static void put_pins(FILE *f, const Pins *pins) {
+        PinSums sums;
 
-        for (uint32_t i = 0; i < c->n_memcgs; i++) {
-                bool seen[_PIN_CAUSE_MAX] = {};
-                const Pin *pins;
-                size_t n;
-
-                if (c->memcgs[i].state != CENSUS_DYING || !pins_get(reading->pins, i, &pins, &n))
-                        continue;
-                for (size_t k = 0; k < n; k++) {
-                        PinCause cause = pins[k].cause;
-
-                        /* One of writeback for each device. */
-                        if (seen[cause])
-                                continue;
-                        seen[cause] = true;
-                        memcgs[cause]++;
-                        bytes[cause] = add_sat_u64(bytes[cause], census_overhead(c->memcgs + i));
-                }
-        }
+        pins_sum(pins, &sums);
         for (unsigned which = 0; which < 2; which++) {
                 const char *name = which == 0 ? "pinned_memcgs" : "pinned_overhead_bytes";
 
                 family(f, name, "gauge",
                        which == 0 ? "Dying memory cgroups that this cause pins, maybe beside others: do not add causes up." :
                                     "Overhead of the dying memory cgroups that this cause pins, maybe beside others: do not add causes up.");
-                for (PinCause cause = 0; cause < _PIN_CAUSE_MAX; cause++) {
-                        /* Half the devices are not known, and what they pin looks unexplained. */
-                        if (!all && (cause == PIN_WRITEBACK || cause == PIN_UNEXPLAINED))
-                                continue;
-                        sample(f, name, "cause", pin_cause_to_string(cause), which == 0 ? memcgs[cause] : bytes[cause]);
-                }
+                for (PinCause cause = 0; cause < _PIN_CAUSE_MAX; cause++)
+                        if (pins_sum_known(pins, cause))
+                                sample(f, name, "cause", pin_cause_to_string(cause), which == 0 ? sums.memcgs[cause] : sums.bytes[cause]);
         }
 }
 
 static void put_oldest(FILE *f, const Snapshot *s) {
-        uint64_t oldest = UINT64_MAX;
-        const Age *ages;
-        size_t n;
+        uint64_t oldest;
 
-        ages = ages_all(s->ages, &n);
-        for (size_t i = 0; i < n; i++)
-                if (ages[i].boot_usec < oldest)
-                        oldest = ages[i].boot_usec;
-        if (n > 0)
+        if (ages_oldest(s->ages, &oldest))
                 seconds(f, "dying_oldest_age_seconds", "gauge", "How long the oldest dying memory cgroup has been dying, at least.",
                         less(s->boot_usec, oldest));
 }
@@ -190,7 +162,7 @@ int metrics_format(FILE *f, const Snapshot *snapshot) {
         if (snapshot->reading) {
                 put_census(f, snapshot);
                 if (snapshot->reading->pins)
-                        put_pins(f, snapshot->reading);
+                        put_pins(f, snapshot->reading->pins);
                 if (snapshot->ages)
                         put_oldest(f, snapshot);
         }

@@ -320,3 +320,35 @@ bool pins_explained(const Pins *p, uint32_t memcg, uint64_t *ret) {
 bool pins_writeback_known(const Pins *p) {
         return p->sealed && p->writeback_known;
 }
+
+/* ---------------------------------------------------------------------------------------------------------------- sums */
+
+void pins_sum_one(const Pins *p, uint32_t memcg, PinSums *sums) {
+        bool seen[_PIN_CAUSE_MAX] = {};
+        const Pin *pins;
+        size_t n;
+
+        if (!pins_get(p, memcg, &pins, &n))
+                return;
+        for (size_t i = 0; i < n; i++) {
+                PinCause cause = pins[i].cause;
+
+                /* One of writeback for each device. */
+                if (seen[cause])
+                        continue;
+                seen[cause] = true;
+                sums->memcgs[cause]++;
+                sums->bytes[cause] = add_sat_u64(sums->bytes[cause], census_overhead(p->census->memcgs + memcg));
+        }
+}
+
+void pins_sum(const Pins *p, PinSums *ret) {
+        *ret = (PinSums){};
+        for (uint32_t i = 0; i < p->census->n_memcgs; i++)
+                if (p->census->memcgs[i].state == CENSUS_DYING)
+                        pins_sum_one(p, i, ret);
+}
+
+bool pins_sum_known(const Pins *p, PinCause cause) {
+        return pins_writeback_known(p) || (cause != PIN_WRITEBACK && cause != PIN_UNEXPLAINED);
+}

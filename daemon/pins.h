@@ -62,3 +62,15 @@ bool pins_get(const Pins *p, uint32_t memcg, const Pin **ret, size_t *ret_n);
 /* References that named pins account for, capped at refs where these are known; false when not collected. */
 bool pins_explained(const Pins *p, uint32_t memcg, uint64_t *ret);
 bool pins_writeback_known(const Pins *p);
+
+/* Dying memcgs that a pin of a cause holds, maybe beside others, and their overhead: by PinCause. */
+typedef struct PinSums {
+        uint64_t memcgs[_PIN_CAUSE_MAX], bytes[_PIN_CAUSE_MAX];
+} PinSums;
+
+/* Adds one memcg, which is in once for each of its causes; one that is not dying adds nothing. */
+void pins_sum_one(const Pins *p, uint32_t memcg, PinSums *sums);
+/* Of all memcgs. */
+void pins_sum(const Pins *p, PinSums *ret);
+/* Half the devices are not known, and what they pin looks unexplained: then nothing can be said of these two. */
+bool pins_sum_known(const Pins *p, PinCause cause);

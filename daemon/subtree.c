@@ -5,23 +5,6 @@
 
 /* -------------------------------------------------------------------------------------------------------------- sums */
 
-static void add_causes(SubtreeSum *s, const Pins *pins, uint32_t i, uint64_t overhead) {
-        bool seen[_PIN_CAUSE_MAX] = {};
-        const Pin *p;
-        size_t n;
-
-        if (!pins || !pins_get(pins, i, &p, &n))
-                return;
-        for (size_t k = 0; k < n; k++) {
-                /* One of writeback for each device. */
-                if (seen[p[k].cause])
-                        continue;
-                seen[p[k].cause] = true;
-                s->cause_memcgs[p[k].cause]++;
-                s->cause_bytes[p[k].cause] = add_sat_u64(s->cause_bytes[p[k].cause], overhead);
-        }
-}
-
 static void add_dying(SubtreeSum *s, const Reading *r, const Ages *ages, uint32_t i) {
         const CensusMemcg *m = r->census->memcgs + i;
         uint64_t overhead = census_overhead(m);
@@ -30,7 +13,8 @@ static void add_dying(SubtreeSum *s, const Reading *r, const Ages *ages, uint32_
         s->dying++;
         s->units_dying += m->units;
         s->overhead_dying_bytes = add_sat_u64(s->overhead_dying_bytes, overhead);
-        add_causes(s, r->pins, i, overhead);
+        if (r->pins)
+                pins_sum_one(r->pins, i, &s->causes);
         if (!ages || !ages_get(ages, m->serial, &age))
                 return;
         if (s->oldest_serial == 0 || age.boot_usec < s->oldest_boot_usec) {

@@ -19,7 +19,7 @@ typedef struct SubtreeSum {
         uint64_t oldest_serial, oldest_boot_usec;
         bool oldest_exact;
         /* Dying memcgs that such a pin holds, and their overhead. One with pins of two causes is in both. */
-        uint64_t cause_memcgs[_PIN_CAUSE_MAX], cause_bytes[_PIN_CAUSE_MAX];
+        PinSums causes;
         bool writeback_known; /* else nothing can be said of writeback, nor of what is unexplained */
 } SubtreeSum;
 

@@ -38,9 +38,11 @@ const char *finding_kind_to_string(FindingKind kind) {
         return names[kind];
 }
 
-const Age *ages_all(const Ages *a, size_t *ret_n) {
-        *ret_n = a->n;
-        return a->ages;
+bool ages_oldest(const Ages *a, uint64_t *ret_boot_usec) {
+        for (size_t i = 0; i < a->n; i++)
+                if (i == 0 || a->ages[i].boot_usec < *ret_boot_usec)
+                        *ret_boot_usec = a->ages[i].boot_usec;
+        return a->n > 0;
 }
 
 const char *probe_layout_to_string(ProbeLayout layout) {

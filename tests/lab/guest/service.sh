@@ -237,6 +237,8 @@ denied() { ! lab_text=$("$@" 2>&1) && case $lab_text in *denied* | *"uthenti"* |
 service_bus() {
     # Where a package puts them: not every polkit looks below /usr/local
     cp /usr/local/share/polkit-1/actions/org.shrinkwatch1.policy /usr/share/polkit-1/actions/
+    check "polkit is there" systemctl restart polkit.service
+    check "it knows the actions" wait_for 30 pkaction --action-id org.shrinkwatch1.take-census
     check "the name is on the bus" wait_for 60 bus_up
     bus_call TakeCensus >/dev/null
     check_eq "memcgs on the bus and in a census" "$(bus_get Memcgs)" \
