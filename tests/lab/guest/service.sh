@@ -232,7 +232,8 @@ bus_call() { busctl call org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Man
 bus_get() { busctl get-property org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Manager "$1" | cut -d' ' -f2; }
 bus_up() { busctl status org.shrinkwatch1 >/dev/null 2>&1; }
 as_nobody() { setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"; }
-denied() { ! lab_text=$("$@" 2>&1) && case $lab_text in *denied* | *"uthenti"* | *"uthoriz"*) ;; *) note "$lab_text"; false ;; esac; }
+# denied COMMAND...: it fails, since polkit would have to ask somebody: not for want of polkit, which has other words
+denied() { ! lab_answer=$("$@" 2>&1) && case $lab_answer in *nteractive*) ;; *) note "$lab_answer" && false ;; esac; }
 
 service_bus() {
     # Where a package puts them: not every polkit looks below /usr/local
@@ -244,7 +245,7 @@ service_bus() {
     check_eq "memcgs on the bus and in a census" "$(bus_get Memcgs)" \
         "$(shrinkwatchctl census --direct --json | grep -o '"memcgs": *[0-9]*' | head -n 1 | sed 's/.*: *//')"
     check_eq "the unit of the daemon by its name" \
-        "$(bus_call GetUnit s $unit | grep -o '"memcgs" t [0-9]*')" '"memcgs" t 1'
+        "$(bus_call GetUnit s $unit | grep -o '"live" t [0-9]*')" '"live" t 1'
     check_eq "the memory cgroup of the daemon by its process" \
         "$(bus_call GetByPid u "$(pid)" | grep -o '"path" s "[^"]*"')" "\"path\" s \"$(prop ControlGroup)\""
     check "an ordinary user reads" as_nobody busctl get-property org.shrinkwatch1 /org/shrinkwatch1 org.shrinkwatch1.Manager Memcgs
