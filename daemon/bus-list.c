@@ -6,6 +6,10 @@
 #include "bus-internal.h"
 #include "identity.h"
 
+#define PAGE_BYTES_MAX (8ULL << 20)
+#define MEMCG_BYTES 1024U
+#define NODE_BYTES 192U
+
 typedef struct Filter {
         const char *state, *pattern, *cause, *unit, *machine, *container;
         const char *prefix;
@@ -179,10 +183,28 @@ static int compare_rows(const void *a, const void *b) {
 
 /* ---------------------------------------------------------------------------------------------------------------- page */
 
+/* About what a memcg takes of a message: its path is in it as bytes and, escaped, as text. */
+static uint64_t message_bytes(const Census *c, uint32_t memcg) {
+        uint64_t bytes = MEMCG_BYTES + (uint64_t)c->memcgs[memcg].n_nodes * NODE_BYTES;
+
+        for (uint32_t i = memcg; c->memcgs[i].parent != CENSUS_NONE; i = c->memcgs[i].parent)
+                bytes += 5U * (1U + c->memcgs[i].name_len);
+        return bytes;
+}
+
 static int reply_page(sd_bus_message *m, const Snapshot *s, const Row *rows, size_t n, size_t begin, size_t limit) {
-        size_t end = n - begin < limit ? n : begin + limit;
+        size_t most = n - begin < limit ? n : begin + limit, end = begin;
         sd_bus_message *reply = NULL;
+        uint64_t bytes = 0;
         int r;
+
+        /* Paths are as long as whoever makes cgroups likes; a message is not. */
+        while (end < most) {
+                bytes += message_bytes(s->reading->census, rows[end].memcg);
+                if (bytes > PAGE_BYTES_MAX && end > begin)
+                        break;
+                end++;
+        }
 
         r = sd_bus_message_new_method_return(m, &reply);
         if (r >= 0)

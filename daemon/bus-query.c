@@ -354,23 +354,47 @@ int bus_method_why(sd_bus_message *m, void *userdata, sd_bus_error *error) {
 
 /* ---------------------------------------------------------------------------------------------------------------- dump */
 
+/* The memory is the daemon's own, and paths are as long as whoever makes cgroups likes. */
+#define DUMP_BYTES_MAX (192ULL << 20)
+
+typedef struct Dump {
+        int fd;
+        uint64_t left;
+} Dump;
+
+static ssize_t write_bounded(void *cookie, const char *buf, size_t size) {
+        Dump *d = cookie;
+        ssize_t n;
+
+        if (size > d->left) {
+                errno = EFBIG;
+                return 0;
+        }
+        n = write(d->fd, buf, size);
+        if (n <= 0)
+                return 0;
+        d->left -= (uint64_t)n;
+        return n;
+}
+
 static int dump(Bus *b, sd_bus_message *m) {
         _cleanup_(closep) int fd = memfd_create("census.json", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        Dump d = { .fd = fd, .left = DUMP_BYTES_MAX };
         FILE *f;
-        int r, copy;
+        int r;
 
         if (fd < 0)
                 return -errno;
-        copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        f = copy < 0 ? NULL : fdopen(copy, "w");
-        if (!f) {
-                r = -errno;
-                safe_close(copy);
-                return r;
-        }
+        f = fopencookie(&d, "w", (cookie_io_functions_t){ .write = write_bounded });
+        if (!f)
+                return -ENOMEM;
         r = json_write_reading(f, b->snapshot->facts, b->snapshot->reading, NULL);
         if (fclose(f) != 0 && r >= 0)
                 r = -EIO;
+        if (r == -EIO && d.left < DUMP_BYTES_MAX / 2)
+                return sd_bus_reply_method_errorf(m, SD_BUS_ERROR_LIMITS_EXCEEDED,
+                                                  "The document is larger than %llu MiB: \"shrinkwatchctl census --direct --json\" as root has no such limit",
+                                                  DUMP_BYTES_MAX >> 20);
         if (r >= 0 && (lseek(fd, 0, SEEK_SET) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0))
                 r = -errno;
         return r < 0 ? r : sd_bus_reply_method_return(m, "h", fd);

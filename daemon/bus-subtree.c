@@ -203,14 +203,15 @@ const BusSubtree *bus_subtree_find(const Bus *b, const char *path, size_t len) {
 }
 
 static void remove_subtree(Bus *b, BusSubtree *t) {
+        /* While it can still be found: the signal names the interfaces that it has. */
+        if (t->announced)
+                (void)sd_bus_emit_object_removed(b->bus, t->object);
         for (BusSubtree **link = &b->subtrees; *link; link = &(*link)->next)
                 if (*link == t) {
                         *link = t->next;
                         b->n_subtrees--;
                         break;
                 }
-        if (t->announced)
-                (void)sd_bus_emit_object_removed(b->bus, t->object);
         subtree_free(t);
 }
 

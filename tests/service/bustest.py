@@ -107,7 +107,7 @@ class Client:
         return self.bus.call_blocking(NAME, path, interface, method, None, arguments, timeout=timeout)
 
     def typed(self, method, signature, *arguments, path="/org/shrinkwatch1", interface=MANAGER, timeout=60):
-        return self.bus.call_blocking(NAME, path, interface, method, signature, arguments, timeout=timeout)
+        return self.bus.call_blocking(NAME, path, interface, method, signature, arguments, timeout=timeout, byte_arrays=True)
 
     def get_all(self, path="/org/shrinkwatch1", interface=MANAGER):
         return plain(self.typed("GetAll", "s", interface, path=path, interface=PROPERTIES))
@@ -133,7 +133,7 @@ class Client:
 
 def plain(value):
     """Without D-Bus' types; bytes for ay."""
-    if isinstance(value, dbus.Array) and value.signature == "y":
+    if isinstance(value, bytes) or (isinstance(value, dbus.Array) and value.signature == "y"):
         return bytes(value)
     if isinstance(value, dict):
         return {plain(k): plain(v) for k, v in value.items()}

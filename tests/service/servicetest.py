@@ -213,11 +213,16 @@ class Supervisor:
         return self.read().count(line)
 
 
+# All that were started: none outlives its test, however that ends.
+running = []
+
+
 class Daemon:
     """One run of shrinkwatchd. user: an ordinary user with the two capabilities alone, as the unit has it."""
 
     def __init__(self, supervisor, arguments=(), environment=None, user=None, program=None):
         self.supervisor = supervisor
+        running.append(self)
         env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "NOTIFY_SOCKET": supervisor.path, "LC_ALL": "C.UTF-8", **(environment or {})}
         for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
             if key in os.environ and key not in env:
@@ -371,6 +376,11 @@ def bench():
         yield directory, supervisor, journal, cgroups
     finally:
         pumps.clear()
+        for daemon in running:
+            if daemon.child.poll() is None:
+                daemon.child.kill()
+                daemon.child.wait()
+        running.clear()
         cgroups.close()
         journal.close()
         if supervisor:

@@ -311,6 +311,8 @@ def test_watch(b):
     check("one Watch() is left", path in b.client.managed())
     b.client.typed("Unwatch", "ay", path_bytes(b.path("mine")))
     check("none is left", wait_for(lambda: path not in b.client.managed()))
+    removed = wait_for(lambda: [a[1] for _, a in b.client.of("InterfacesRemoved") if a[0] == path])
+    check("InterfacesRemoved names its interface", removed and NAME + ".Subtree" in removed[-1], removed)
     equal("error of one Unwatch() too many", b.client.error("Unwatch", "ay", path_bytes(b.path("mine"))), "org.freedesktop.DBus.Error.InvalidArgs")
 
     other = Client(b.broker.address)
@@ -328,6 +330,32 @@ def test_watch(b):
     os.rmdir(b.cgroups.root / "watched-a")
     check("one of the configuration goes when nothing is left of it", wait_for(lambda: configured[0] not in b.client.managed()))
     b.cgroups.release("mine")
+    daemon.end()
+
+
+def test_deep(b):
+    """Paths as long as somebody likes: pages end earlier, and fit together all the same."""
+    daemon = b.start()
+    name, levels, depth = b"d" * 200, [os.open(b.cgroups.root, os.O_RDONLY)], 401
+    for _ in range(depth):
+        os.mkdir(name, dir_fd=levels[-1])
+        levels.append(os.open(name, os.O_RDONLY, dir_fd=levels[-1]))
+    try:
+        time.sleep(1.1)
+        b.client.call("TakeCensus")
+        prefix = dbus.Dictionary({"path_prefix": dbus.ByteArray(os.fsencode(f"/{b.cgroups.name}"), variant_level=1)}, signature="sv")
+        serials, pages, remaining = [0], 0, 1
+        while remaining and pages < 100:
+            _, rows, remaining = plain(b.client.typed("List", "a{sv}sut", prefix, "", dbus.UInt32(0), dbus.UInt64(serials[-1])))
+            serials += [m["serial"] for m in rows]
+            pages += 1
+        check(f"{pages} pages in place of one", 1 < pages < 100)
+        equal("memory cgroups in them, each once", (len(serials) - 1, len(set(serials)) - 1), (depth + 1, depth + 1))
+    finally:
+        os.close(levels.pop())
+        while levels:
+            os.rmdir(name, dir_fd=levels[-1])
+            os.close(levels.pop())
     daemon.end()
 
 
@@ -465,7 +493,7 @@ def test_bus_gone(b):
 PARTS = {
     "interface": (test_interface, test_findings),
     "reads": (test_reads, test_list),
-    "objects": (test_watch, test_storm),
+    "objects": (test_watch, test_storm, test_deep),
     "access": (test_access, test_bus_gone),
     "hostile": (test_hostile,),
 }
