@@ -123,7 +123,7 @@ static int matches(const Reading *reading, uint32_t memcg, const Filter *f) {
         path = census_path(reading->census, memcg, &len);
         if (!path)
                 return -ENOMEM;
-        while (n > 0 && f->prefix[n - 1] == '/')
+        while (f->prefix && n > 0 && f->prefix[n - 1] == '/')
                 n--;
         if (f->prefix && (len < n || memcmp(path, f->prefix, n) != 0 || (len > n && n > 0 && path[n] != '/')))
                 return 0;

@@ -261,7 +261,11 @@ static void fill_totals(const Bus *b, BusTotals *ret) {
         *ret = v;
 }
 
-/* Names of what differs. NAN is NAN here. */
+static bool rates_differ(double a, double b) {
+        return isnan(a) != isnan(b) || a < b || a > b;
+}
+
+/* Names of what differs. */
 static void changed_names(const BusTotals *a, const BusTotals *b, char **names) {
         size_t n = 0;
 
@@ -272,13 +276,15 @@ static void changed_names(const BusTotals *a, const BusTotals *b, char **names) 
         COMPARE(Allocation, allocation)
         COMPARE(CensusComplete, complete)
         COMPARE(CensusSettled, settled)
-        COMPARE(DyingTrendPerHour, dying_trend)
         COMPARE(FindingBytesByKind, finding_bytes_by_kind)
         COMPARE(FindingsByKind, findings_by_kind)
-        COMPARE(OverheadTrendPerHour, overhead_trend)
         COMPARE(PinnedMemcgs, pinned.memcgs)
         COMPARE(PinnedOverheadBytes, pinned.bytes)
 #undef COMPARE
+        if (rates_differ(a->dying_trend, b->dying_trend))
+                names[n++] = (char *)(uintptr_t)"DyingTrendPerHour";
+        if (rates_differ(a->overhead_trend, b->overhead_trend))
+                names[n++] = (char *)(uintptr_t)"OverheadTrendPerHour";
         names[n] = NULL;
 }
 

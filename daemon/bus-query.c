@@ -101,8 +101,8 @@ int bus_method_find_by_path(sd_bus_message *m, void *userdata, sd_bus_error *err
         const Bus *b = userdata;
         _cleanup_(freep) uint32_t *memcgs = NULL;
         Several several = {};
-        const char *path;
-        size_t len;
+        const char *path = NULL;
+        size_t len = 0;
         int r = bus_read_path(m, &path, &len, error);
 
         if (r < 0)
@@ -127,7 +127,6 @@ int bus_method_get_by_pid(sd_bus_message *m, void *userdata, sd_bus_error *error
         const char *path = NULL;
         size_t allocated = 0;
         uint32_t memcg, pid;
-        ssize_t len;
         FILE *f;
         int r = sd_bus_message_read_basic(m, 'u', &pid);
 
@@ -140,7 +139,7 @@ int bus_method_get_by_pid(sd_bus_message *m, void *userdata, sd_bus_error *error
         if (!f)
                 return sd_bus_error_setf(error, BUS_ERROR_NO_SUCH_PROCESS, "There is no process %" PRIu32 " that can be looked at", pid);
         /* "0::/path" on v2, "9:memory:/path" on v1, where memory may have company: "9:cpu,memory:/path". */
-        while (!path && (len = getline(&line, &allocated, f)) > 0) {
+        while (!path && getline(&line, &allocated, f) > 0) {
                 char *controllers = strchr(line, ':'), *rest = controllers ? strchr(controllers + 1, ':') : NULL;
 
                 if (!rest)
@@ -241,8 +240,8 @@ static int reply_subtree(sd_bus_message *m, const Bus *b, const SubtreeAnswer *a
 int bus_method_get_subtree(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         const Bus *b = userdata;
         SubtreeAnswer a = {};
-        const char *path;
-        size_t len;
+        const char *path = NULL;
+        size_t len = 0;
         int r = bus_read_path(m, &path, &len, error);
 
         if (r < 0)

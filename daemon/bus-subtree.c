@@ -452,9 +452,9 @@ int bus_method_watch(sd_bus_message *m, void *userdata, sd_bus_error *error) {
 int bus_method_unwatch(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         Bus *b = userdata;
         _cleanup_(freep) char *normal = NULL;
-        const char *path;
+        const char *path = NULL;
         BusSubtree *t;
-        size_t len, n;
+        size_t len = 0, n;
         int r = bus_read_path(m, &path, &len, error);
 
         if (r < 0)
