@@ -78,6 +78,7 @@ def self_check():
         ("bpf/a.bpf.c", "// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause\n"),
         ("tests/a.patch", "a\n\n\n\n\nSPDX-License-Identifier: GPL-2.0-only\n\ndiff --git a/b b/b\n"),
         ("docs/a.json", "{}\n"),
+        ("debian/copyright", "Format: https:/" + "/www.debian.org/doc/packaging-manuals/\n"),
         ("LICENSES/a.txt", "\n" * (LINES_MAX + 1)),
     ]
     found = [f"not noticed: {name}: {text[:60]!r}" for name, text in bad if not complaints(name, text.encode())]
