@@ -14,11 +14,11 @@ USER_SPACE = "LGPL-2.1-or-later"
 PROGRAMS = "GPL-2.0-only OR BSD-2-Clause"
 KERNEL = "GPL-2.0-only"
 # Text that people read, data, and formats that have no comments.
-NO_LICENCE_LINE = re.compile(r"(^LICENSES/|\.md$|\.json$|\.gitignore$|/corpus/|/data/|\.txt$|\.golden$|\.expected$)")
+NO_LICENCE_LINE = re.compile(r"(^LICENSES/|\.md$|\.json$|\.gitignore$|/corpus/|/data/|\.txt$|\.golden$|\.expected$|^debian/(changelog|copyright|source/format)$)")
 LICENCE = re.compile(r"SPDX-License-Identifier: (.+?)\s*(?:\*/|-->)?\s*$")
 # Written so that these lines are not found in this very file.
 FORBIDDEN = [
-    (re.compile(r"https?:/" + r"/[^\s/\"'<>]*debian", re.IGNORECASE), "a package mirror"),
+    (re.compile(r"https?:/" + r"/(?!www\.debian\.org/doc/)[^\s/\"'<>]*debian", re.IGNORECASE), "a package mirror"),
     (re.compile(r"(?<![\w.$}])/" + r"(home|root|work)/[\w.]"), "a path of somebody's machine"),
     (re.compile(r"\bFIX" + r"ME\b|\bX" + r"XX\b"), "unfinished work"),
     (re.compile(r"^(<{7}|>{7}) "), "a merge that was not finished"),
@@ -78,6 +78,7 @@ def self_check():
         ("bpf/a.bpf.c", "// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause\n"),
         ("tests/a.patch", "a\n\n\n\n\nSPDX-License-Identifier: GPL-2.0-only\n\ndiff --git a/b b/b\n"),
         ("docs/a.json", "{}\n"),
+        ("debian/copyright", "Format: https:/" + "/www.debian.org/doc/packaging-manuals/\n"),
         ("LICENSES/a.txt", "\n" * (LINES_MAX + 1)),
     ]
     found = [f"not noticed: {name}: {text[:60]!r}" for name, text in bad if not complaints(name, text.encode())]
