@@ -43,7 +43,7 @@ struct Manager {
         bool ages_changed;         /* since they were last written */
         uint64_t ages_boot_usec;   /* when that was */
         bool findings_unwritten;   /* changed since they were last written */
-        bool cannot_write;         /* a state file: told, and not been well since */
+        unsigned cannot_write;     /* bits of the state files that cannot be written: told, and not been well since */
 
         Reading *reading; /* of the last good census */
         Snapshot snapshot;

@@ -8,34 +8,40 @@
 #include "manager-internal.h"
 #include "replace.h"
 
-#define AGES_FILE "ages"
-#define FINDINGS_FILE "findings"
-#define COUNTS_FILE "counts"
+enum {
+        AGES,
+        FINDINGS,
+        COUNTS,
+};
+
+static const struct {
+        const char *name;
+        const char *loss; /* what is not known without it */
+} files[] = {
+        [AGES] = { "ages", "Ages that only it knew are at least since now" },
+        [FINDINGS] = { "findings", "What was told and stands is told again" },
+        [COUNTS] = { "counts", "Events since the last census of the run before are not accounted for" },
+};
+
 /* 200,000 dying memcgs take 6 MB. */
 #define STATE_BYTES_MAX (256U << 20)
 /* Ages are also in the kernel's map, which outlives a crash: a large file is not written with every census. */
 #define AGES_MANY 20000
 #define AGES_SELDOM_USEC (10ULL * 60 * 1000000)
 
-/* What is not known for want of a file. */
-static const char *describe_loss(const char *file) {
-        return strcmp(file, AGES_FILE) == 0     ? "Ages that only it knew are at least since now" :
-               strcmp(file, FINDINGS_FILE) == 0 ? "What was told and stands is told again" :
-                                                  "Events since the last census of the run before are not accounted for";
+static void complain_read(Manager *m, unsigned file, int error) {
+        (void)journal_log(m->journal, JOURNAL_STATE, NULL, "Cannot read %s/%s: %s. %s", m->options.state_dir, files[file].name,
+                          error == -EBADF || error == -ELOOP ? "It is no regular file" : strerror(-error), files[file].loss);
 }
 
-static void complain_read(Manager *m, const char *file, int error) {
-        (void)journal_log(m->journal, JOURNAL_STATE, NULL, "Cannot read %s/%s: %s. %s", m->options.state_dir, file,
-                          error == -EBADF || error == -ELOOP ? "It is no regular file" : strerror(-error), describe_loss(file));
-}
-
-static void complain_write(Manager *m, const char *file, int error) {
-        if (m->cannot_write)
+/* Once, until it can be written again. */
+static void complain_write(Manager *m, unsigned file, int error) {
+        if (m->cannot_write & 1U << file)
                 return;
-        m->cannot_write = true;
+        m->cannot_write |= 1U << file;
         (void)journal_log(m->journal, JOURNAL_STATE, NULL,
-                          "Cannot write %s/%s: %s. Trying again after the next census; nothing is lost while the daemon runs", m->options.state_dir, file,
-                          strerror(-error));
+                          "Cannot write %s/%s: %s. Trying again after the next census; nothing is lost while the daemon runs", m->options.state_dir,
+                          files[file].name, strerror(-error));
 }
 
 /* The whole file, newly allocated. -ENOENT: there is none. */
@@ -86,13 +92,15 @@ static int write_findings(FILE *f, const void *userdata) {
         return findings_write(m->findings, f, probe_facts(m->probe)->boot_id);
 }
 
-static void save(Manager *m, const char *name, ReplaceWrite write) {
-        int r = replace_file(m->state_fd, name, 0640, write, m);
+/* Whether it is written. */
+static bool save(Manager *m, unsigned file, ReplaceWrite write) {
+        int r = replace_file(m->state_fd, files[file].name, 0640, write, m);
 
         if (r < 0)
-                complain_write(m, name, r);
+                complain_write(m, file, r);
         else
-                m->cannot_write = false;
+                m->cannot_write &= ~(1U << file);
+        return r >= 0;
 }
 
 void manager_save_ages(Manager *m, bool now) {
@@ -102,16 +110,14 @@ void manager_save_ages(Manager *m, bool now) {
                 return;
         if (!now && ages_count(m->ages) > AGES_MANY && boot_usec - m->ages_boot_usec < AGES_SELDOM_USEC)
                 return;
-        save(m, AGES_FILE, write_ages);
-        m->ages_changed = m->cannot_write;
+        m->ages_changed = !save(m, AGES, write_ages);
         m->ages_boot_usec = boot_usec;
 }
 
 void manager_save_findings(Manager *m) {
         if (m->state_fd < 0 || !m->findings_unwritten || probe_facts(m->probe)->boot_id[0] == '\0')
                 return;
-        save(m, FINDINGS_FILE, write_findings);
-        m->findings_unwritten = m->cannot_write;
+        m->findings_unwritten = !save(m, FINDINGS, write_findings);
 }
 
 static int write_counts(FILE *f, const void *userdata) {
@@ -126,8 +132,7 @@ void manager_save_counts(Manager *m) {
         if (m->state_fd < 0 || !m->snapshot.events_known || memcmp(now, &m->events_written, sizeof(*now)) == 0 ||
             probe_facts(m->probe)->boot_id[0] == '\0')
                 return;
-        save(m, COUNTS_FILE, write_counts);
-        if (!m->cannot_write)
+        if (save(m, COUNTS, write_counts))
                 m->events_written = *now;
 }
 
@@ -155,13 +160,13 @@ static int parse_counts(Manager *m, const char *text, size_t len, unsigned *ret_
         return 0;
 }
 
-static void load(Manager *m, const char *name, parse_fn parse) {
+static void load(Manager *m, unsigned file, parse_fn parse) {
         _cleanup_(freep) char *text = NULL;
         unsigned line = 0;
         size_t len = 0;
         int r;
 
-        r = read_file(m->state_fd, name, &text, &len);
+        r = read_file(m->state_fd, files[file].name, &text, &len);
         /*
          * A power loss leaves an empty one, since nobody waits for the disk: a watcher of stuck writeback must not get stuck in it, and
          * what these files say is of one boot.
@@ -172,11 +177,11 @@ static void load(Manager *m, const char *name, parse_fn parse) {
                 r = parse(m, text, len, &line);
         if (r == -EBADMSG) {
                 (void)journal_log(m->journal, JOURNAL_STATE, NULL, "%s/%s is damaged from line %u on: what stands before was taken, the rest is unknown. %s",
-                                  m->options.state_dir, name, line, describe_loss(name));
+                                  m->options.state_dir, files[file].name, line, files[file].loss);
                 /* Once is enough. */
                 m->ages_changed = m->findings_unwritten = true;
         } else if (r < 0 && r != -ENOENT && r != -ESTALE)
-                complain_read(m, name, r);
+                complain_read(m, file, r);
 }
 
 int manager_open_state(Manager *m) {
@@ -208,9 +213,9 @@ void manager_load_state(Manager *m) {
 
         /* Without a boot id nobody can tell whether what is there is of this boot. */
         if (m->state_fd >= 0 && probe_facts(m->probe)->boot_id[0] != '\0') {
-                load(m, AGES_FILE, parse_ages);
-                load(m, FINDINGS_FILE, parse_findings);
-                load(m, COUNTS_FILE, parse_counts);
+                load(m, AGES, parse_ages);
+                load(m, FINDINGS, parse_findings);
+                load(m, COUNTS, parse_counts);
         }
         if (!m->conf->conf.history)
                 return;

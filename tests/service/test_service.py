@@ -324,6 +324,31 @@ def test_losses(b):
     b.supervisor.empty()
 
 
+def test_state_unwritable(b):
+    """A state file that cannot be written is told once, whatever becomes of the others."""
+    b.write_conf()
+    for name in ("ages", "counts"):
+        (b.state / name).unlink(missing_ok=True)
+    (b.state / "ages").mkdir()
+    (b.state / "ages" / "in the way").touch()
+    daemon = b.start()
+    for i in range(4):
+        # Something for each file to say
+        b.cgroups.pinned(f"unwritable-{i}")
+        b.next_census()
+    messages = [m for m in b.journal.messages() if "Cannot write" in m]
+    check("it is told once", len(messages) == 1 and "/ages: " in messages[0], messages)
+    check("the others are written", (b.state / "counts").stat().st_size > 0)
+    (b.state / "ages" / "in the way").unlink()
+    (b.state / "ages").rmdir()
+    b.next_census()
+    check("it is written when it can be", wait_for(lambda: (b.state / "ages").is_file() and len(b.ages()) >= 4))
+    for i in range(4):
+        b.cgroups.release(f"unwritable-{i}")
+    daemon.end()
+    b.supervisor.empty()
+
+
 def test_stalled_journal(b):
     """Nobody reads the journal's socket: censuses go on, and SIGTERM ends the daemon."""
     b.write_conf()
@@ -410,7 +435,7 @@ def test_check_config(b):
 
 
 PARTS = {
-    "losses": (test_losses, test_stalled_journal),
+    "losses": (test_losses, test_state_unwritable, test_stalled_journal),
     "start": (test_command_line, test_check_config, test_start, test_second, test_rates),
     "finding": (test_finding,),
     "ages": (test_ages,),
