@@ -17,7 +17,6 @@
 #define STATUS_BYTES 512
 /* Who asks for a census gets the last one when it is no older. */
 #define CENSUS_YOUNG_USEC USEC_PER_SEC
-#define BUS_PATTERNS_MAX 64
 #define RATES_TOLD 10
 
 uint64_t manager_now(clockid_t id) {
@@ -67,14 +66,19 @@ static int arm(Manager *m, uint64_t at_boot_usec) {
 /* What the configuration says beyond limits. */
 static void apply_conf(Manager *m) {
         const FindingLimit *host = &m->conf->conf.limits.limit[FINDING_HOST];
-        _cleanup_(freep) char *text = m->conf->conf.watch ? strdup(m->conf->conf.watch) : NULL;
-        char *patterns[BUS_PATTERNS_MAX];
+        _cleanup_(freep) char *text = strdup(m->conf->conf.watch ? m->conf->conf.watch : "");
+        _cleanup_(freep) char **patterns = NULL;
+        char *save = NULL;
         size_t n = 0;
 
         m->snapshot.host_limit_bytes = host->enabled ? host->on : UINT64_MAX;
-        if (!m->bus)
+        if (!m->bus || !text)
                 return;
-        for (char *word = text ? text : NULL, *save = NULL; (word = strtok_r(word, " \t", &save)) != NULL && n < BUS_PATTERNS_MAX; word = NULL) {
+        /* One needs a byte, and a blank before the next. */
+        patterns = calloc(strlen(text) / 2 + 1, sizeof(*patterns));
+        if (!patterns)
+                return;
+        for (char *word = strtok_r(text, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
                 word += strspn(word, "/");
                 if (*word)
                         patterns[n++] = word;

@@ -290,7 +290,8 @@ def test_storm(b):
 
 def test_watch(b):
     """Subtrees: of the configuration, and of clients as long as they are there."""
-    daemon = b.start()
+    # As many patterns as a line has room for: the last one counts as the first does.
+    daemon = b.start(watch=" ".join(["x"] * 70 + [f"{b.cgroups.name}/*-a"]))
     equal("objects before", [p for p in b.client.managed() if "/subtree/" in p], [])
     b.cgroups.make("watched-a")
     configured = wait_for(lambda: [p for p in b.client.managed() if "/subtree/" in p])
