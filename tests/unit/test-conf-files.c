@@ -241,8 +241,7 @@ static void test_odd_files(_unused_ void **state) {
         tree_done(&t);
 }
 
-/* As the daemon's user, who may not read everything. */
-/* Who is denied: not root, which may read everything. */
+/* As somebody who may not read everything: root may. */
 static void assert_denied(Tree *t, const char *name) {
         if (geteuid() == 0)
                 assert_int_equal(seteuid(65534), 0);
