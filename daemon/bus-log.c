@@ -16,23 +16,24 @@ static int property_get_level(_unused_ sd_bus *bus, _unused_ const char *path, _
         return bus_append_string(reply, levels[journal_level(b->journal)]);
 }
 
-static int check_root(Bus *b, sd_bus_message *m, sd_bus_error *error) {
+/* What is to be set: for root alone. */
+static int read_setting(Bus *b, sd_bus_message *m, const char **ret, sd_bus_error *error) {
         uid_t uid;
         int r = bus_sender(b, m, &uid);
 
         if (r < 0)
                 return r;
-        return uid == 0 ? 0 : sd_bus_error_setf(error, SD_BUS_ERROR_ACCESS_DENIED, "What is logged is for root to say");
+        if (uid != 0)
+                return sd_bus_error_setf(error, SD_BUS_ERROR_ACCESS_DENIED, "What is logged is for root to say");
+        return sd_bus_message_read_basic(m, 's', ret);
 }
 
 static int property_set_level(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ const char *interface, _unused_ const char *property,
                               sd_bus_message *value, void *userdata, sd_bus_error *error) {
         const char *s;
         Bus *b = userdata;
-        int r = check_root(b, value, error);
+        int r = read_setting(b, value, &s, error);
 
-        if (r >= 0)
-                r = sd_bus_message_read_basic(value, 's', &s);
         if (r < 0)
                 return r;
         for (int i = 0; i < (int)ELEMENTSOF(levels); i++)
@@ -59,10 +60,8 @@ static int property_set_target(_unused_ sd_bus *bus, _unused_ const char *path, 
                                sd_bus_message *value, void *userdata, sd_bus_error *error) {
         const char *s;
         Bus *b = userdata;
-        int r = check_root(b, value, error);
+        int r = read_setting(b, value, &s, error);
 
-        if (r >= 0)
-                r = sd_bus_message_read_basic(value, 's', &s);
         if (r < 0)
                 return r;
         /* What is in use may be asked for; "auto" is what the daemon chose at its start. */

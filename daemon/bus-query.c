@@ -27,6 +27,13 @@ int bus_read_path(sd_bus_message *m, const char **ret, size_t *ret_len, sd_bus_e
         return 0;
 }
 
+/* And a census to look for it in. */
+static int read_known_path(const Bus *b, sd_bus_message *m, const char **ret, size_t *ret_len, sd_bus_error *error) {
+        int r = bus_read_path(m, ret, ret_len, error);
+
+        return r < 0 || b->snapshot->reading ? r : bus_no_census(error);
+}
+
 /* Answers with a message that fn fills. */
 static int reply_with(sd_bus_message *m, int (*fn)(sd_bus_message *reply, const Snapshot *s, const void *what), const Snapshot *s, const void *what) {
         sd_bus_message *reply = NULL;
@@ -103,12 +110,10 @@ int bus_method_find_by_path(sd_bus_message *m, void *userdata, sd_bus_error *err
         Several several = {};
         const char *path = NULL;
         size_t len = 0;
-        int r = bus_read_path(m, &path, &len, error);
+        int r = read_known_path(b, m, &path, &len, error);
 
         if (r < 0)
                 return r;
-        if (!b->snapshot->reading)
-                return bus_no_census(error);
         r = subtree_find(b->snapshot->reading->census, path, len, &memcgs, &several.n);
         if (r < 0)
                 return r;
@@ -242,12 +247,10 @@ int bus_method_get_subtree(sd_bus_message *m, void *userdata, sd_bus_error *erro
         SubtreeAnswer a = {};
         const char *path = NULL;
         size_t len = 0;
-        int r = bus_read_path(m, &path, &len, error);
+        int r = read_known_path(b, m, &path, &len, error);
 
         if (r < 0)
                 return r;
-        if (!b->snapshot->reading)
-                return bus_no_census(error);
         r = subtree_sum_path(b->snapshot->reading, b->snapshot->ages, path, len, &a.sum);
         if (r < 0)
                 return r;
