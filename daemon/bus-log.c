@@ -30,7 +30,7 @@ static int read_setting(Bus *b, sd_bus_message *m, const char **ret, sd_bus_erro
 
 static int property_set_level(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ const char *interface, _unused_ const char *property,
                               sd_bus_message *value, void *userdata, sd_bus_error *error) {
-        const char *s;
+        const char *s = "";
         Bus *b = userdata;
         int r = read_setting(b, value, &s, error);
 
@@ -58,7 +58,7 @@ static int property_get_identifier(_unused_ sd_bus *bus, _unused_ const char *pa
 
 static int property_set_target(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ const char *interface, _unused_ const char *property,
                                sd_bus_message *value, void *userdata, sd_bus_error *error) {
-        const char *s;
+        const char *s = "";
         Bus *b = userdata;
         int r = read_setting(b, value, &s, error);
 
